@@ -109,6 +109,8 @@ public:
       if (s->chunks() && s->chunks()->size() > 0 && isAligned(s->chunks()->Data()))
         for (const fb::Digest *chunk : *s->chunks())
           out.source.chunkDigests.push_back(decode(*chunk));
+      if (s->drawn())
+        out.source.drawn = text(s->drawn());
     }
     return out;
   }

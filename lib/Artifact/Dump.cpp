@@ -122,7 +122,7 @@ private:
     else if (s.kind == SourceKind::Constants)
       out << " from constants at " << s.offset << " bytes " << s.length;
     else if (s.kind == SourceKind::Absent)
-      out << " absent";
+      out << (s.drawn.empty() ? " absent" : " drawn \"" + s.drawn + "\"");
     if (port.guards)
       out << " guards";
     if (port.limits) {

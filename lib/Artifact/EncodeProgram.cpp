@@ -38,8 +38,11 @@ public:
       chunks.push_back(toFb(digest));
     auto chunkVector = builder.CreateVectorOfStructs(chunks);
     fb::Digest digest = toFb(s.digest);
+    Offset<flatbuffers::String> drawn;
+    if (!s.drawn.empty())
+      drawn = builder.CreateString(s.drawn);
     return fb::CreateSource(builder, uint8_t(s.kind), path, s.offset, s.length, &digest,
-                            chunkVector);
+                            chunkVector, drawn);
   }
 
   Offset<fb::Port> encode(const Port &p) {

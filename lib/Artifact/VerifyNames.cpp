@@ -19,7 +19,8 @@ Status verifyNames(const Program &program) {
   for (size_t i = 0; i < program.buffers.size(); ++i)
     AUTOPAR_RETURN_IF_ERROR(verifyName("buffer " + std::to_string(i), program.buffers[i].name));
   for (size_t i = 0; i < program.ports.size(); ++i)
-    for (const std::string &name : {program.ports[i].name, program.ports[i].transposeOf})
+    for (const std::string &name :
+         {program.ports[i].name, program.ports[i].transposeOf, program.ports[i].source.drawn})
       AUTOPAR_RETURN_IF_ERROR(verifyName("port " + std::to_string(i), name));
   for (size_t e = 0; e < program.entries.size(); ++e) {
     const Entry &entry = program.entries[e];

@@ -119,6 +119,8 @@ private:
     const Source &s = p.source;
     if (p.role == Role::Parameter && s.kind == SourceKind::None)
       return bad("a parameter needs a source");
+    if (!s.drawn.empty() && s.kind != SourceKind::Absent)
+      return bad("only a parameter without weights is drawn");
     if (s.kind != SourceKind::File && s.kind != SourceKind::Constants)
       return Status::ok();
     int64_t end = 0;

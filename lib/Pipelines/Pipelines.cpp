@@ -115,6 +115,13 @@ static void addExpandConvolutionGradients(OpPassManager &manager, const LowerOpt
 static void addPrepare(OpPassManager &manager, const AutoShardOptions &shard,
                        const TrainOptions &train, const PrecisionOptions &precision,
                        const LowerOptions &lower) {
+  if (!train.adapters.empty()) {
+    AddAdaptersPassOptions add;
+    add.adapters = train.adapters;
+    llvm::append_range(add.adapt, train.adapt);
+    add.drawn = static_cast<bool>(train);
+    manager.addPass(createAddAdaptersPass(add));
+  }
   if (train) {
     ChooseTrainablePassOptions choose;
     llvm::append_range(choose.freeze, train.freeze);

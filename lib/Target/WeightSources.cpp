@@ -97,5 +97,6 @@ Result<Source> mlir::autopar::WeightSources::sourceOf(exec::PortOp port) {
     return constantSource(port);
   Source source;
   source.kind = SourceKind::Absent;
+  source.drawn = port.getDrawn().value_or("").str();
   return source;
 }

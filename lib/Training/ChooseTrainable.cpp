@@ -7,6 +7,7 @@
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Interfaces/ElementTypes.h"
+#include "autopar/Training/Adapters.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -72,6 +73,10 @@ private:
     int64_t tensors = 0, numbers = 0;
     SmallVector<std::string> folded; // trained, but made of several parameters
     auto attributes = SignatureAttributes::ofArguments(function);
+    auto isAdapter = [&](BlockArgument argument) {
+      return attributes.get(argument.getArgNumber(), kAdapterAttribute) != nullptr;
+    };
+    bool isAdapted = llvm::any_of(function.getArguments(), isAdapter);
     for (BlockArgument argument : function.getArguments()) {
       unsigned number = argument.getArgNumber();
       if (!isParameter(argument))
@@ -84,7 +89,9 @@ private:
         return getOperation().emitError()
                << "train-only: \"" << names.own << "\" cannot be trained: " << cannot;
       StringRef why = isFrozen                                 ? "frozen by name"
+                      : isAdapter(argument)                    ? ""
                       : !only->empty() && asked == Match::None ? "not among those to be trained"
+                      : only->empty() && isAdapted             ? "not an adapter"
                       : !cannot.empty() || asked == Match::Name
                           ? cannot
                           : reasonAgainst(argument, names, asked);

@@ -51,10 +51,10 @@ NamePatterns::Match NamePatterns::match(const ParameterNames &names) {
   return found;
 }
 
-LogicalResult NamePatterns::checkUsed(Operation *module) const {
+LogicalResult NamePatterns::checkUsed(Operation *module, StringRef what) const {
   for (const Pattern &pattern : patterns)
     if (!pattern.isUsed)
-      return module->emitError() << flag << ": no parameter is called \"" << pattern.text
+      return module->emitError() << flag << ": no " << what << " is called \"" << pattern.text
                                  << "\"; names as in the model file, * stands for any characters";
   return success();
 }

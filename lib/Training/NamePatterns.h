@@ -28,8 +28,8 @@ public:
   static FailureOr<NamePatterns> of(Operation *module, StringRef flag, ArrayRef<std::string> texts);
   bool empty() const { return patterns.empty(); }
   Match match(const ParameterNames &names);
-  /// Reports a pattern that no parameter met.
-  LogicalResult checkUsed(Operation *module) const;
+  /// Reports a pattern that nothing met; `what` was looked for.
+  LogicalResult checkUsed(Operation *module, StringRef what = "parameter") const;
 
 private:
   struct Pattern {

@@ -77,6 +77,8 @@ class Train:
     clip_norm: the largest norm of all gradients together. None: any.
     micro_batches: parts of the batch, computed one after the other; their gradients add up.
     freeze, train_only: patterns of parameter names, or one.
+    adapters: "lora(rank=8, alpha=16)" trains low-rank matrices beside those of the model, which keep their values. None: the model is trained.
+    adapt: with adapters: patterns of parameter names, or one, that get them. Empty: all matrices.
     inference_mode: batch normalization and dropout are read in inference mode, whatever mode they were exported in.
     precision: what is computed in: f32, bf16, fp16 or fp8 (bf16, and products with weights in 8 bits). Parameters and optimizer state stay f32.
     gradient_dtype: what gradients of parameters are summed in: f32, or as precision (bf16 with fp8).
@@ -98,6 +100,8 @@ class Train:
     loss_scale: Optional[str] = None
     offload: str = "none"
     keep_bf16: Union[str, Sequence[str]] = ()
+    adapters: Optional[str] = None
+    adapt: Union[str, Sequence[str]] = ()
 
     def words(self) -> List[str]:
         """The words of autopar-compile's command line."""
@@ -106,6 +110,8 @@ class Train:
             words += ["--lr-schedule", self.schedule]
         if self.clip_norm is not None:
             words += ["--clip-norm", repr(self.clip_norm)]
+        if self.adapters is not None:
+            words += ["--adapters", self.adapters]
         if self.inference_mode:
             words.append("--inference-mode")
         for flag, element in (("--precision", self.precision), ("--gradient-dtype", self.gradient_dtype)):
@@ -117,7 +123,7 @@ class Train:
             words += ["--offload", self.offload]
         if self.micro_batches != 1:
             words += ["--micro-batches", str(self.micro_batches)]
-        for flag, patterns in (("--freeze", self.freeze), ("--train-only", self.train_only), ("--keep-bf16", self.keep_bf16)):
+        for flag, patterns in (("--freeze", self.freeze), ("--train-only", self.train_only), ("--adapt", self.adapt), ("--keep-bf16", self.keep_bf16)):
             if patterns:
                 words += [flag, patterns if isinstance(patterns, str) else ",".join(patterns)]
         return words

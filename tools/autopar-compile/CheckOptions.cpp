@@ -65,6 +65,8 @@ Status Options::checkTraining() const {
   if (asksTraining && train.empty())
     return usage("--optimizer, --lr-schedule, --clip-norm, --freeze, --train-only, "
                  "--gradient-dtype and --loss-scale need --train \"loss=...\"");
+  if (!adapt.empty() && adapters.empty())
+    return usage("--adapt names what --adapters \"lora(rank=8)\" is for: expected it too");
   if (!train.empty() && !carry.empty())
     return usage("--carry is for inference: a training step carries parameters and state alone");
   StringRef loss = StringRef(train).trim();

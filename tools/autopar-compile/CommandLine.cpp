@@ -91,6 +91,8 @@ Result<::autopar::Constraints> Options::constraints() const {
 
 void Options::setTraining(CompileOptions &options) const {
   options.train.inferenceMode = inferenceMode;
+  options.train.adapters = adapters;
+  options.train.adapt.assign(adapt.begin(), adapt.end());
   options.precision.compute = precision;
   options.precision.gradient = gradientType;
   options.precision.keepBf16.assign(keepBf16.begin(), keepBf16.end());

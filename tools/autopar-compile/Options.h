@@ -114,6 +114,15 @@ struct Options {
   cl::list<std::string> trainOnly{"train-only", cl::CommaSeparated,
                                   cl::desc("the only parameters that are trained"),
                                   cl::value_desc("name,..."), cl::cat(category)};
+  cl::opt<std::string> adapters{
+      "adapters",
+      cl::desc("train low-rank matrices beside those of the model, which keep their values: "
+               "lora(rank=8, alpha=16); without --train compute with such matrices"),
+      cl::value_desc("lora(...)"), cl::cat(category)};
+  cl::list<std::string> adapt{
+      "adapt", cl::CommaSeparated,
+      cl::desc("with --adapters: parameters that get them (patterns with *), not all matrices"),
+      cl::value_desc("name,..."), cl::cat(category)};
   cl::opt<bool> inferenceMode{
       "inference-mode",
       cl::desc("batch normalization and dropout are read in inference mode, whatever mode they "

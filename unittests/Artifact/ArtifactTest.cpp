@@ -161,6 +161,17 @@ TEST(Artifact, EveryPayloadSurvives) {
     EXPECT_NE(text.find(word), std::string::npos) << word << " in\n" << text;
 }
 
+TEST(Artifact, WordsOfDrawnParametersSurvive) {
+  Contents contents = sample();
+  contents.classes[0].program.ports[3].source = {SourceKind::Absent, "", 0, 0, {}, {}, "zeros"};
+  auto bytes = serialize(contents);
+  ASSERT_TRUE(bytes.isOk()) << bytes.status().message();
+  auto reader = Reader::fromBytes(*bytes, "test.bin");
+  ASSERT_TRUE(reader.isOk()) << reader.status().message();
+  EXPECT_EQ(reader->programOfRank(0).ports[3].source.drawn, "zeros");
+  EXPECT_NE(dumpArtifact(*reader).find(" drawn \"zeros\""), std::string::npos);
+}
+
 TEST(Artifact, SameContentsSameBytes) { EXPECT_EQ(sampleBytes(), sampleBytes()); }
 
 TEST(Artifact, WritesAtomically) {

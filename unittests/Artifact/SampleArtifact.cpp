@@ -87,7 +87,7 @@ Program sampleProgram(int32_t ranks, const std::string &weightFile) {
   std::vector<float> weights = sampleWeight1();
   file.digest = Digest::of(weights.data(), size_t(file.length));
   file.chunkDigests = {file.digest};
-  Source constants{SourceKind::Constants, "", 64, kHidden * kOut * 4, {}, {}};
+  Source constants{SourceKind::Constants, "", 64, kHidden * kOut * 4, {}, {}, ""};
   p.ports = {Port{Role::Input, "x", DataType::F32, {kRows, kIn}, x, {}},
              Port{Role::Output, "y", DataType::F32, {kRows, kOut}, y, {}},
              Port{Role::Output, "hidden", DataType::F32, {kRows, kHidden}, a, {}},

@@ -95,6 +95,8 @@ TEST(Verify, Ports) {
             "port 4 (w2): two parameters or states have the source's name w1");
   EXPECT_EQ(problem([](P &p) { p.ports[3].source.kind = SourceKind::None; }),
             "port 3 (w1): a parameter needs a source");
+  EXPECT_EQ(problem([](P &p) { p.ports[3].source.drawn = "zeros"; }),
+            "port 3 (w1): only a parameter without weights is drawn");
   EXPECT_EQ(problem([](P &p) { p.ports[3].source.length = 4; }),
             "port 3 (w1): source length 4 is not the tensor's 256 bytes, or its offset is out of "
             "range");

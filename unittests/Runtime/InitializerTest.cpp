@@ -57,6 +57,14 @@ double deviation(const std::vector<float> &values) {
   return std::sqrt(sum / double(values.size()));
 }
 
+TEST(Initializer, WhatIsDrawnAnywayMayBeLeftOut) {
+  artifact::Port adapter = absent("a", {4}), weight = absent("w", {4});
+  EXPECT_EQ(problem("w=zeros", {weight, adapter}).message(),
+            "parameter a has no weights, and the initializer has no pattern for it");
+  adapter.source.drawn = "normal(1)";
+  EXPECT_TRUE(problem("w=zeros", {weight, adapter}).isOk());
+}
+
 TEST(Initializer, DrawsWhatItsWordsSay) {
   struct Case {
     const char *text;

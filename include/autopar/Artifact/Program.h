@@ -66,7 +66,7 @@ enum class SourceKind : uint8_t {
   None = 0,      ///< not a parameter, or a state that starts at zero
   File = 1,      ///< bytes [offset, offset + length) of an external file
   Constants = 2, ///< bytes [offset, offset + length) of the CONSTANTS section
-  Absent = 3,    ///< the model came without weights; running needs `--init`
+  Absent = 3,    ///< the model came without weights; running needs `--init` if they are not drawn
 };
 /// Chunk size of Source::chunkDigests, in bytes.
 constexpr int64_t kChunkBytes = int64_t{4} << 20;
@@ -80,6 +80,8 @@ struct Source {
   /// File only, optional: one digest per 4 MiB of the range (the last may be shorter), so that a
   /// rank verifies only what it reads.
   std::vector<Digest> chunkDigests;
+  /// Absent only, may be empty: how it is drawn without `--init`, in its words.
+  std::string drawn;
 };
 
 /// Values that an integer input may take: [least, most], and `exception`.

@@ -164,8 +164,10 @@ struct TrainOptions {
   double clipNorm = 0;   ///< largest norm of all gradients together; 0: any
   std::vector<std::string> freeze, trainOnly; ///< patterns of parameter names
   std::string offload =
-      "none";                 ///< what lies in host memory: none, or state (that of the optimizer)
-  bool inferenceMode = false; ///< batch normalization and dropout are read in inference mode
+      "none";           ///< what lies in host memory: none, or state (that of the optimizer)
+  std::string adapters; ///< lora(rank=8): autopar/Training/Adapters.h; for inference too
+  std::vector<std::string> adapt; ///< patterns of the parameters that they are for
+  bool inferenceMode = false;     ///< batch normalization and dropout are read in inference mode
 
   explicit operator bool() const { return !loss.empty(); }
 };

@@ -6,6 +6,38 @@
 
 include "mlir/Pass/PassBase.td"
 
+def AddAdaptersPass : Pass<"autopar-add-adapters", "mlir::ModuleOp"> {
+  let summary = "put low-rank adapters beside the matrices of a model";
+  let description = [{
+    Every product x W of the forward function `@main` with a matrix that parameters and constants alone make, such as
+    one of few bits that is dequantized, becomes x W + alpha / rank (x A^T) B^T with new parameters A [rank, in] and B
+    [out, rank] that have `autopar.adapter` and, if `drawn`, an origin which says how they are drawn (`autopar.drawn`): as
+    PEFT does it, so that the model computes at first what it did. Products with one matrix share A and B. They are called after the
+    matrix: `fc.lora_A.weight` for `fc.weight`. Patterns of parameters in `adapt` say which matrices; without any it is all
+    of them but those of the last products on the way to a result and of products that only lead to a choice (the routers of
+    experts). Runs directly after import, before autopar-choose-trainable, which trains adapters alone if nothing else is asked for.
+
+    ```mlir
+    %y = autopar.dot_general %x, %w contract [1] x [0] : (tensor<2x8xf32>, tensor<8x4xf32>) -> tensor<2x4xf32>
+    ```
+    becomes, with `adapters=lora(rank=2,alpha=4)`,
+    ```mlir
+    %y = autopar.dot_general %x, %w contract [1] x [0] : (tensor<2x8xf32>, tensor<8x4xf32>) -> tensor<2x4xf32>
+    %l = autopar.dot_general %x, %a contract [1] x [1] : (tensor<2x8xf32>, tensor<2x8xf32>) -> tensor<2x2xf32>
+    %c = autopar.constant dense<2.0> : tensor<2x2xf32>
+    %s = autopar.binary mul %l, %c : tensor<2x2xf32>
+    %h = autopar.dot_general %s, %b contract [1] x [1] : (tensor<2x2xf32>, tensor<4x2xf32>) -> tensor<2x4xf32>
+    %z = autopar.binary add %y, %h : tensor<2x4xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+  let options = [
+    Option<"adapters", "adapters", "std::string", "\"lora(rank=8)\"", "lora(rank=8, alpha=16)">,
+    ListOption<"adapt", "adapt", "std::string", "patterns of the parameters that are adapted">,
+    Option<"drawn", "drawn", "bool", "true", "they start by themselves; else who runs the program has to give them">,
+  ];
+}
+
 def ChooseTrainablePass : Pass<"autopar-choose-trainable", "mlir::ModuleOp"> {
   let summary = "decide which parameters are trained";
   let description = [{
@@ -17,6 +49,7 @@ def ChooseTrainablePass : Pass<"autopar-choose-trainable", "mlir::ModuleOp"> {
     masked_bias), what the model updates itself, and what has `autopar.fixed`, the reason why the source of the model does
     not train it. Patterns of names (`*` and `?`) change that: `freeze`
     takes parameters out, `train-only` takes all others out, and what it names in full is trained whatever the rule says.
+    Where there are adapters (`autopar.adapter`), these are trained, and of the rest what `train-only` names.
     What an exporter computed goes by the names in `autopar.computed_from` too; with `autopar.fixed` beside it, it is open
     whether one of these is a parameter, and a pattern of `train-only` that says more than `*` decides. Weight decay applies to matrices and parameters with
     extents above 1 along two dimensions, that is, not to biases and the scales of normalizations. One remark lists what is trained and what is not, and why.

@@ -7,6 +7,7 @@
 
 #include "autopar/Conversion/Passes.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
+#include "autopar/Dialect/AutoPar/IR/DrawnOrigin.h"
 #include "autopar/Dialect/AutoPar/IR/VerifyStep.h"
 #include "autopar/Interfaces/LoweringInterface.h"
 #include "autopar/Interfaces/RunSideBySide.h"
@@ -310,11 +311,12 @@ exec::PortOp ProgramBuilder::createPort(exec::Role role, StringRef name, Value b
   StringAttr file = origin ? origin.getFileAttr() : StringAttr();
   int64_t offset = origin ? origin.getOffset() : 0;
   ports.push_back({global, sharding, role == exec::Role::Metric});
-  return exec::PortOp::create(declarations, function.getLoc(), role, name, buffer, global, file,
-                              offset, value,
-                              /*fromModel=*/role == exec::Role::State && origin, /*guards=*/false,
-                              DenseI64ArrayAttr(), IntegerAttr(), /*microBatches=*/1,
-                              /*modelShape=*/DenseI64ArrayAttr(), /*transposeOf=*/StringAttr());
+  return exec::PortOp::create(
+      declarations, function.getLoc(), role, name, buffer, global, file, offset, value,
+      /*fromModel=*/role == exec::Role::State && origin, /*guards=*/false, DenseI64ArrayAttr(),
+      IntegerAttr(), /*microBatches=*/1,
+      /*modelShape=*/DenseI64ArrayAttr(), /*transposeOf=*/StringAttr(),
+      origin ? origin->getAttrOfType<StringAttr>(kDrawnAttribute) : StringAttr());
 }
 
 void ProgramBuilder::createArgumentPorts() {

@@ -181,7 +181,7 @@ Status Initializer::check(const std::vector<const Port *> &ports) const {
     const Port &port = *each;
     any |= covers(port);
     if (!covers(port)) {
-      if (port.source.kind == SourceKind::Absent)
+      if (port.source.kind == SourceKind::Absent && port.source.drawn.empty())
         return Status::badInput(
             "parameter " + port.name + " has no weights, and the initializer " +
             (files ? "does not give it: " + describe(*files) : "has no pattern for it"));

@@ -3,6 +3,8 @@
 // so a rank reads and verifies only what it needs; each chunk is verified once per process.
 #include "autopar/Runtime/ParameterStore.h"
 
+#include "InitializerParser.h"
+
 #include "autopar/Artifact/Verify.h"
 
 #include <algorithm>
@@ -178,6 +180,11 @@ Status ParameterStore::read(const Port &port, const PortShard &shard, void *loca
   Box box{shard.offset, shard.extent};
   if (initializer && initializer->covers(port))
     return initializer->fill(port, box, local, localShape);
+  if (!port.source.drawn.empty()) {
+    auto drawn = InitializerParser(port.source.drawn).run();
+    return drawn ? drawn->fill(port, box, local, localShape)
+                 : drawn.status().at("parameter " + port.name);
+  }
   if (port.source.kind == SourceKind::Absent)
     return Status::noInput(
         "parameter " + port.name +
@@ -192,7 +199,7 @@ Status ParameterStore::read(const Port &port, const PortShard &shard, void *loca
 
 Status ParameterStore::check(const artifact::Program &program, bool digests) {
   for (const Port &port : program.ports) {
-    if (port.source.kind == SourceKind::Absent && !initializer)
+    if (port.source.kind == SourceKind::Absent && port.source.drawn.empty() && !initializer)
       return read(port, {}, nullptr, {});
     if (port.source.kind != SourceKind::File)
       continue;

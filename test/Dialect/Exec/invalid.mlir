@@ -184,6 +184,14 @@ exec.program @p threads 1 {
 // -----
 
 exec.program @p threads 1 {
+  %w = exec.buffer "w" device bytes 64 : tensor<16xf32>
+  // expected-error @+1 {{'exec.port' op "w": only a parameter without a source is drawn}}
+  exec.port parameter "w" %w : tensor<16xf32> {drawn = "zeros", file = "m.onnx"}
+}
+
+// -----
+
+exec.program @p threads 1 {
   exec.entry @step {
     // expected-error @+1 {{'autopar.constant' op is no instruction, but stands in an entry}}
     %c = autopar.constant dense<1.0> : tensor<f32>

@@ -18,6 +18,8 @@ exec.program @class0 arena [4096, 0, 0] threads 2 kernels @kernels {
   exec.port input "x" %x : tensor<8x8xf32>
   // CHECK: exec.port parameter "w" : tensor<8x8xf32> {file = "m.onnx", offset = 64 : i64}
   exec.port parameter "w" : tensor<8x8xf32> {file = "m.onnx", offset = 64 : i64}
+  // CHECK: exec.port parameter "b" : tensor<8xf32> {drawn = "zeros"}
+  exec.port parameter "b" : tensor<8xf32> {drawn = "zeros"}
   exec.port output "y" %y : tensor<8x8xf32>
   // CHECK: exec.entry @load
   exec.entry @load {

@@ -88,6 +88,8 @@ LogicalResult PortOp::verify() {
     return emitOpError() << "\"" << getName() << "\": only a parameter has a source";
   if (getFile() && getValue())
     return emitOpError() << "\"" << getName() << "\": expected a file or a value, not both";
+  if (getDrawn() && (!parameter || getFile() || getValue()))
+    return emitOpError() << "\"" << getName() << "\": only a parameter without a source is drawn";
   if (getGuards() &&
       (getRole() != Role::Metric || tensorType().getRank() != 0 ||
        !(tensorType().getElementType().isF32() || tensorType().getElementType().isF64())))

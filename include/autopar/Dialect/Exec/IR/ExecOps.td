@@ -58,7 +58,7 @@ def Exec_PortOp : Exec_Op<"port"> {
   let summary = "a named tensor that enters or leaves";
   let description = [{
     `type` is the global one. A parameter comes from bytes of a `file` (from `offset`), from `value` (the constants
-    section), or is absent. Without a buffer only read instructions fetch it. A state is replaced by every step; one
+    section), or is absent; then it may be `drawn`, as `--init` words it, where nobody gives its values. Without a buffer only read instructions fetch it. A state is replaced by every step; one
     `fromModel` starts as a parameter does, others start at zero. A metric that `guards` must be finite for the step
     to change any state. `limits` are the least and the most that an integer input may hold, besides `exception`. With
     `microBatches` the first two dimensions of an input or output are micro-batches x samples, which the outside
@@ -71,7 +71,7 @@ def Exec_PortOp : Exec_Op<"port"> {
                        OptionalAttr<ElementsAttr>:$value, UnitAttr:$fromModel, UnitAttr:$guards,
                        OptionalAttr<DenseI64ArrayAttr>:$limits, OptionalAttr<I64Attr>:$exception,
                        DefaultValuedAttr<I64Attr, "1">:$microBatches, OptionalAttr<DenseI64ArrayAttr>:$modelShape,
-                       OptionalAttr<StrAttr>:$transposeOf);
+                       OptionalAttr<StrAttr>:$transposeOf, OptionalAttr<StrAttr>:$drawn);
   let assemblyFormat = "$role $name ($buffer^)? `:` $type attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
