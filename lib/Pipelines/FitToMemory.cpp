@@ -46,10 +46,6 @@ public:
     if (failed(judge.load()))
       return failure();
     limit = judge.limitBytes();
-    // The search does not know what is fetched from host memory.
-    bool isWhole = now.recompute.empty() && now.offload.empty() && now.offloadActivations.empty();
-    if (isWhole && !handoff.modules.ordered && judge.surelyFits(now.believed.peakBytes))
-      return success();
     for (int round = 0; round < kFittings; ++round) {
       FailureOr<PlanJudge::Lowered> lowered = judge.lowered(now, handoff.modules);
       if (failed(lowered))

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Low-rank adapters beside the matrices of a model: as the same graph written by hand, under any plan, of 4-bit weights, and served."""
 
+import json
 import pathlib
 import subprocess
+import sys
 from typing import Dict, List, Optional
 
 import numpy as np
@@ -15,6 +17,9 @@ import autopar
 from autopar import models
 
 from safetensors_files import read_safetensors, write_safetensors
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts"))
+from checks import block_weights  # noqa: E402
 
 RANK, ALPHA, WIDTH, BATCH, STEPS = 3, 6.0, 64, 8, 6
 ADAPTERS = f"lora(rank={RANK}, alpha={ALPHA})"
@@ -179,6 +184,26 @@ def test_a_gpt2_is_adapted_but_for_its_head(tmp_path: pathlib.Path) -> None:
     # Of each layer: 32x96, 32x32, 32x128, 128x32.
     assert f"8 matrices adapted by rank 4, {2 * 4 * (128 + 64 + 160 + 160)} numbers" in done.stderr
     assert "not an adapter" in done.stderr
+
+
+def test_what_is_dequantized_is_made_again_where_memory_is_short(tmp_path: pathlib.Path) -> None:
+    """Matrices wait for the backward pass only where there is room: by what the program needs, of which the search knows less."""
+    path = tmp_path / "model.onnx"
+    models.save("llama3-1b", path, layers=3, vocab=128, hidden=1024, heads=8, kv_heads=8, inner=4096)
+    onnx.save(block_weights.quantize(onnx.load(path), bits=4, symmetric=True), path)
+    settings = autopar.Train("softmax_cross_entropy(logits, labels)", OPTIMIZER, adapters="lora(rank=4)")
+    batch = {name: np.random.default_rng(2).integers(0, 128, (1, 16)) for name in ("input_ids", "labels")}
+    planned, found = [], []
+    for limit in ("1G", "160M"):
+        artifact = tmp_path / f"{limit}.bin"
+        autopar.compile(path, artifact, bind={"batch": 1, "seq": 16}, train=settings, options=["--memory-limit", limit])
+        told = subprocess.run([autopar.find_tool("autopar-run"), artifact, "--benchmark", "--data", "synthetic(vocab=128)", "--quiet"],
+                              capture_output=True, text=True, check=True).stdout
+        planned.append(json.loads(told.splitlines()[-1])["planned_bytes"])
+        with autopar.Session(artifact) as session:
+            found.append([float(session.run(batch)["loss"]) for _ in range(3)])
+    assert planned[0] > 160 << 20 >= planned[1]
+    assert found[0] == found[1]
 
 
 def test_names_to_adapt_need_adapters(folder: pathlib.Path) -> None:
