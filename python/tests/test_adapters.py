@@ -79,6 +79,10 @@ def train(**settings: object) -> autopar.Train:
     return autopar.Train(LOSS, OPTIMIZER, **settings)
 
 
+#: A file of adapters says nothing of the model's own weights, and nobody is told so.
+pytestmark = pytest.mark.filterwarnings("error")
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """The network, the same with adapters as nodes, and a file of these adapters."""
@@ -125,6 +129,14 @@ def test_new_adapters_change_nothing_at_first(folder: pathlib.Path) -> None:
         assert array.shape == weights()[name].shape
         np.testing.assert_allclose(array, two[name], atol=1e-5)
         assert np.abs(array).max() > 0
+
+
+def test_adapters_that_a_file_does_not_bring_are_named(folder: pathlib.Path) -> None:
+    compiled = autopar.compile(folder / "plain.onnx", folder / "partly.bin", train=train(adapters=ADAPTERS))
+    arrays = weights()
+    write_safetensors(folder / "partly.safetensors", {name: array for name, array in arrays.items() if name.startswith("up.lora")})
+    with pytest.warns(UserWarning, match=r"2 parameters not in .*partly.safetensors are drawn: down.lora_A.weight, down.lora_B.weight$"):
+        autopar.Session(compiled, initializer=str(folder / "partly.safetensors")).close()
 
 
 def test_adapters_are_served_from_what_training_exported(folder: pathlib.Path) -> None:

@@ -219,13 +219,18 @@ Status Initializer::check(const std::vector<const Port *> &ports) const {
 std::vector<std::string> Initializer::remarks(const std::vector<const Port *> &ports) const {
   if (!files)
     return {};
-  std::vector<std::string> kept, unread, result;
+  std::vector<std::string> kept, drawn, unread, result;
   std::set<std::string> read;
+  bool addsToModel = false; // what it has none of, such as adapters; the rest is meant to stay
   for (const Port *port : ports)
-    if (covers(*port))
+    if (covers(*port)) {
       read.insert(nameInFiles(*port));
-    else if (port->source.kind == SourceKind::File)
+      addsToModel |= port->source.kind == SourceKind::Absent;
+    } else if (port->source.kind == SourceKind::File) {
       kept.push_back(port->sourceName());
+    } else if (!port->source.drawn.empty()) {
+      drawn.push_back(port->sourceName());
+    }
   for (const std::string &name : files->names())
     if (!read.count(name))
       unread.push_back(name);
@@ -233,10 +238,13 @@ std::vector<std::string> Initializer::remarks(const std::vector<const Port *> &p
     result.push_back(counted(unread.size(), "tensor") + " of " + files->path +
                      (unread.size() == 1 ? " is no parameter" : " are no parameters") +
                      " of this program: " + firstOf(unread));
-  if (!kept.empty())
+  if (!kept.empty() && !addsToModel)
     result.push_back(counted(kept.size(), "parameter") + " not in " + files->path +
                      (kept.size() == 1 ? " starts" : " start") +
                      " from the model's weights: " + firstOf(kept));
+  if (!drawn.empty())
+    result.push_back(counted(drawn.size(), "parameter") + " not in " + files->path +
+                     (drawn.size() == 1 ? " is drawn: " : " are drawn: ") + firstOf(drawn));
   return result;
 }
 
