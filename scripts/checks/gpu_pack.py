@@ -5,6 +5,7 @@ Models have no weights in the folder: they are drawn from a seed when they are l
 """
 
 import argparse
+import dataclasses
 import json
 import lzma
 import pathlib
@@ -93,6 +94,9 @@ def small_cases() -> List[Dict[str, Any]]:
         dict(images_step, name="resnet-training", ranks=[1], tolerance=2e-3),
         dict(step, name="gpt2-training", ranks=[1, 4], tolerance=1e-3),
         dict(step, name="gpt2-training-bf16", ranks=[1], tolerance=3e-2, options=["--precision", "bf16"]),
+        # Sums of two products and a bias, and products that are thin.
+        dict(step, name="gpt2-adapters-bf16", ranks=[1, 4], tolerance=3e-2, options=["--precision", "bf16"],
+             train=dataclasses.replace(train, adapters="lora(rank=8, alpha=16)")),
         dict(experts, name="mixtral-dropless-training-bf16", ranks=[1, 4], tolerance=3e-2, options=["--precision", "bf16"]),
         # With none of the epilogues that a library may lack.
         dict(step, name="gpt2-training-kernels-bf16", ranks=[1], tolerance=3e-2, options=["--precision", "bf16", *GELU_KERNELS, *BIAS_KERNELS],
