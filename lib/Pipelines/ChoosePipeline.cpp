@@ -22,9 +22,10 @@ using ::autopar::PlanAlternative;
 static constexpr size_t kFinalists = 2;
 /// How many are where estimates still promise more than what the best turned out to be.
 static constexpr size_t kMostFinalists = 6;
-/// In times of the best: up to this, what is slower by the first schedule is timed by the others
-/// too, and what is slower by the search's count by its kernels.
+/// In times of the best: up to this, what is slower by the search's count is timed by its kernels.
 static constexpr double kClose = 1.1;
+/// How many pipelines are built by a schedule before the best of them is what others have to beat.
+static constexpr size_t kAtOnce = 2;
 /// Of the memory limit: by what estimates get less where nothing holds, and the least that they
 /// get.
 static constexpr double kShareStep = 0.75, kLeastShare = 0.4;
@@ -57,7 +58,7 @@ public:
 private:
   struct Finalist {
     PipelinePlace place;
-    PipelineTimes times;
+    PipelineTimes times; ///< by the first schedule
     bool isWhole = false;
   };
 
@@ -66,12 +67,14 @@ private:
   SmallVector<Pipeline> finalistsToBe(size_t equal);
   SmallVector<std::optional<PipelineTimes>> consider(ArrayRef<Pipeline> pipelines);
   SmallVector<Finalist> considerTurns(ArrayRef<Finalist> finalists, const std::string &schedule);
-  void considerSchedules(ArrayRef<Finalist> close);
-  bool considerFirst(PipelinePlace place, bool isWhole, double closeUs);
+  void considerSchedules(SmallVector<Finalist> finalists);
+  bool considerFirst(PipelinePlace place, bool isWhole, bool byOthers);
   double bubbleUs(PipelinePlace place, double workUs) const;
-  void considerBeside(double closeUs);
+  double hopedUs(const Finalist &finalist, const std::string &schedule) const;
+  bool mayWin(const Finalist &finalist, const std::string &schedule) const;
+  void considerBeside(bool byOthers);
   void gatherHopes();
-  void considerWhole(double closeUs);
+  void considerWhole(bool byOthers);
   bool considerOthers();
   bool hasPlan() const { return !built.empty(); }
   double bestUs() const { return built.front().us(); }
@@ -239,67 +242,96 @@ SmallVector<Chooser::Finalist> Chooser::considerTurns(ArrayRef<Finalist> finalis
                                                       const std::string &schedule) {
   struct Climb {
     const Finalist *finalist;
-    double beforeUs;
+    PipelineTimes before;
+    int64_t turns = 1; ///< of `before`
     bool goesOn = true;
   };
   SmallVector<Climb> climbs;
-  for (const Finalist &finalist : finalists) {
-    PipelinePlace place = finalist.place;
-    // The schedule asks for it.
-    if (choices.microBatches[place.microBatches] % choices.stages[place.stages] == 0)
-      climbs.push_back({&finalist, finalist.times.us});
-  }
+  for (const Finalist &finalist : finalists)
+    climbs.push_back({&finalist, finalist.times});
+  // Shorter stages are shared more evenly, but no more than that; once they take turns, about as
+  // they are.
+  auto hopedUs = [&](const Climb &climb, int64_t turns) {
+    const auto &[us, workUs, evenUs] = climb.before;
+    if (climb.turns > 1)
+      return workUs + (us - workUs) * static_cast<double>(climb.turns) / static_cast<double>(turns);
+    double drainUs = bubbleUs(climb.finalist->place, evenUs) / static_cast<double>(turns);
+    return evenUs + drainUs * (::autopar::splitsBackward(schedule) ? kFreeBubble : 1);
+  };
   for (int64_t turns : kTurns) {
     SmallVector<Pipeline> pipelines;
     SmallVector<Climb *> of;
     for (Climb &climb : climbs) {
+      if (!climb.goesOn || hopedUs(climb, turns) >= bestUs())
+        continue;
       const auto &[place, first, isWhole] = *climb.finalist;
-      double drainUs = bubbleUs(place, first.evenUs) / static_cast<double>(turns);
-      if (::autopar::splitsBackward(schedule))
-        drainUs *= kFreeBubble;
-      if (!climb.goesOn || first.evenUs + drainUs >= bestUs())
-        continue; // shorter stages are shared more evenly, but no more than that
       pipelines.push_back({place, schedule, turns, isWhole});
       of.push_back(&climb);
     }
     for (auto [climb, times] : llvm::zip_equal(of, consider(pipelines))) {
-      climb->goesOn = times && times->us < climb->beforeUs;
-      if (climb->goesOn)
-        climb->beforeUs = times->us;
+      climb->goesOn = times && times->us < climb->before.us;
+      if (climb->goesOn) {
+        climb->before = *times;
+        climb->turns = turns;
+      }
     }
   }
   SmallVector<Finalist> faster;
   for (const Climb &climb : climbs)
-    if (climb.beforeUs < climb.finalist->times.us)
+    if (climb.turns > 1)
       faster.push_back(*climb.finalist);
   return faster;
 }
 
+/// What a step may take by a schedule, as the first one tells: the bubble that is left, and of what
+/// the busiest mesh works more than the mean a half, since stages are cut anew.
+double Chooser::hopedUs(const Finalist &finalist, const std::string &schedule) const {
+  const auto &[place, first, isWhole] = finalist;
+  if (schedule == "eager-1f1b")
+    return first.workUs + bubbleUs(place, first.workUs);
+  double bubble = first.us - first.workUs;
+  if (::autopar::splitsBackward(schedule))
+    bubble *= kFreeBubble;
+  if (::autopar::isInterleaved(schedule))
+    bubble /= static_cast<double>(*std::rbegin(kTurns));
+  return (first.workUs + first.evenUs) / 2 + bubble;
+}
+
+bool Chooser::mayWin(const Finalist &finalist, const std::string &schedule) const {
+  int64_t stages = choices.stages[finalist.place.stages];
+  bool isOffered = !::autopar::isInterleaved(schedule) ||
+                   choices.microBatches[finalist.place.microBatches] % stages == 0;
+  return stages > 1 && isOffered && hopedUs(finalist, schedule) < bestUs();
+}
+
 /// All schedules but the first, one after the other, so that what is built late is measured against
-/// all that came before. One that takes turns is left out where the one before it, which is faster
-/// and holds more, paid; one that runs ahead, where nothing is gained by it.
-void Chooser::considerSchedules(ArrayRef<Finalist> close) {
+/// all that came before; the most promising two first, so that the others are measured against
+/// them too. One that takes turns is left out where the one before it, which is faster and holds
+/// more, paid; one that runs ahead, where nothing is gained by it.
+void Chooser::considerSchedules(SmallVector<Finalist> finalists) {
   std::set<PipelinePlace> paid;
   for (const std::string &schedule : ArrayRef(choices.schedules).drop_front()) {
     bool takesTurns = ::autopar::isInterleaved(schedule);
-    SmallVector<Finalist> finalists;
-    for (const Finalist &finalist : close) {
-      const auto &[place, first, isWhole] = finalist;
-      bool mayWin = choices.stages[place.stages] > 1 && first.leastUs() < bestUs();
-      bool gains =
-          schedule != "eager-1f1b" || first.workUs + bubbleUs(place, first.workUs) < bestUs();
-      if (mayWin && gains && !(takesTurns && paid.count(place)))
-        finalists.push_back(finalist);
+    llvm::sort(finalists, [&](const Finalist &a, const Finalist &b) {
+      return std::pair(hopedUs(a, schedule), a.place) < std::pair(hopedUs(b, schedule), b.place);
+    });
+    for (auto next = finalists.begin(); next != finalists.end();) {
+      SmallVector<Finalist> together;
+      for (; next != finalists.end() && together.size() < kAtOnce; ++next)
+        if (mayWin(*next, schedule) && !(takesTurns && paid.count(next->place)))
+          together.push_back(*next);
+      if (together.empty())
+        break;
+      if (takesTurns) {
+        for (const Finalist &finalist : considerTurns(together, schedule))
+          paid.insert(finalist.place);
+        continue;
+      }
+      SmallVector<Pipeline> pipelines;
+      for (const Finalist &finalist : together)
+        pipelines.push_back({finalist.place, schedule, turns, finalist.isWhole});
+      consider(pipelines);
     }
-    if (takesTurns) {
-      for (const Finalist &finalist : considerTurns(finalists, schedule))
-        paid.insert(finalist.place);
-      continue;
-    }
-    SmallVector<Pipeline> pipelines;
-    for (const Finalist &finalist : finalists)
-      pipelines.push_back({finalist.place, schedule, turns, finalist.isWhole});
-    consider(pipelines);
   }
 }
 
@@ -310,12 +342,12 @@ double Chooser::toBeatUs() const {
   return outdone.empty() ? HUGE_VAL : outdone.front().first;
 }
 
-/// By the first schedule, and if that takes up to `closeUs` by the others. Whether it has a plan.
-bool Chooser::considerFirst(PipelinePlace place, bool isWhole, double closeUs) {
+/// By the first schedule, and with `byOthers` by the others too. Whether it has a plan.
+bool Chooser::considerFirst(PipelinePlace place, bool isWhole, bool byOthers) {
   std::optional<PipelineTimes> times =
       consider(Pipeline{place, choices.schedules.front(), turns, isWhole}).front();
-  if (times && times->us <= closeUs)
-    considerSchedules(Finalist{place, *times, isWhole});
+  if (times && byOthers)
+    considerSchedules({Finalist{place, *times, isWhole}});
   return times.has_value();
 }
 
@@ -323,7 +355,7 @@ bool Chooser::considerFirst(PipelinePlace place, bool isWhole, double closeUs) {
 /// turned out to be, and ended the climb where its way led on: what was kept out, and what lies
 /// beside all that was tried, is estimated and built while it promises more. Of a deep model, which
 /// takes long to build, only the best of what was kept out, unless nothing has a plan.
-void Chooser::considerBeside(double closeUs) {
+void Chooser::considerBeside(bool byOthers) {
   bool isShort = builder.isDeep() && toBeatUs() < HUGE_VAL;
   size_t found = 0, count = 0, most = isShort ? kFinalists : kMostBeside;
   for (bool isNew = true; std::exchange(isNew, false);) {
@@ -338,7 +370,7 @@ void Chooser::considerBeside(double closeUs) {
         continue;
       isNew = true;
       ++count;
-      found += considerFirst(place, /*isWhole=*/false, closeUs);
+      found += considerFirst(place, /*isWhole=*/false, byOthers);
     }
   }
 }
@@ -357,7 +389,7 @@ void Chooser::gatherHopes() {
 /// What came to nothing when it was built from its estimate, or has none that fits, may have a plan
 /// all the same: it is searched as if it were demanded. Of a deep model that takes minutes, and is
 /// done where nothing else has a plan.
-void Chooser::considerWhole(double closeUs) {
+void Chooser::considerWhole(bool byOthers) {
   if (builder.isDeep() && (hasPlan() || !outdone.empty()))
     return;
   gatherHopes();
@@ -372,7 +404,7 @@ void Chooser::considerWhole(double closeUs) {
     if (!wholes.insert(place).second)
       continue;
     ++count;
-    considerFirst(place, /*isWhole=*/true, closeUs);
+    considerFirst(place, /*isWhole=*/true, byOthers);
   }
 }
 
@@ -386,8 +418,8 @@ bool Chooser::considerOthers() {
       return true;
   }
   llvm::sort(outdone, llvm::less_first());
-  considerBeside(0);
-  considerWhole(0);
+  considerBeside(/*byOthers=*/false);
+  considerWhole(/*byOthers=*/false);
   while (!hasPlan() && !outdone.empty()) {
     Pipeline pipeline = std::move(outdone.front().second);
     outdone.erase(outdone.begin());
@@ -442,7 +474,7 @@ SmallVector<Pipeline> Chooser::finalistsToBe(size_t equal) {
 
 /// Estimates may promise what does not fit: where none holds, what is slower than they are, and
 /// was left out for it, has its turn, and where that does not help, they get less to promise. Then
-/// by all schedules what is close.
+/// by all schedules what may win by them.
 void Chooser::findPlans() {
   while (tryBest(1) && !hasPlan() && !tried.empty())
     leftOut.insert(tried.begin(), tried.end());
@@ -451,14 +483,10 @@ void Chooser::findPlans() {
   for (double share = kShareStep; !hasPlan() && share >= kLeastShare; share *= kShareStep)
     if (!tryBest(share))
       break;
-  double closeUs = hasPlan() ? kClose * bestUs() : HUGE_VAL;
-  std::sort(finalists.begin(), finalists.end(), [](const Finalist &a, const Finalist &b) {
-    return a.times.leastUs() < b.times.leastUs();
-  });
-  llvm::erase_if(finalists, [&](const Finalist &one) { return one.times.us > closeUs; });
-  considerSchedules(finalists);
-  considerBeside(closeUs);
-  considerWhole(closeUs);
+  if (hasPlan())
+    considerSchedules(finalists);
+  considerBeside(/*byOthers=*/true);
+  considerWhole(/*byOthers=*/true);
 }
 
 LogicalResult Chooser::refuse() const {
