@@ -65,6 +65,7 @@ private:
   void findPlans();
   bool tryBest(double limitShare);
   SmallVector<Pipeline> finalistsToBe(size_t equal);
+  double heldUs() const;
   SmallVector<std::optional<PipelineTimes>> consider(ArrayRef<Pipeline> pipelines);
   SmallVector<Finalist> considerTurns(ArrayRef<Finalist> finalists, const std::string &schedule);
   void considerSchedules(SmallVector<Finalist> finalists);
@@ -360,13 +361,13 @@ void Chooser::considerBeside(bool byOthers) {
   size_t found = 0, count = 0, most = isShort ? kFinalists : kMostBeside;
   for (bool isNew = true; std::exchange(isNew, false);) {
     estimates.beat(toBeatUs());
-    SmallVector<PipelinePlace> fresh = estimates.estimateKeptOut(toBeatUs());
+    estimates.estimateKeptOut(toBeatUs());
     if (!isShort)
-      llvm::append_range(fresh, estimates.estimateBeside(seen));
+      estimates.estimateBeside(seen);
     for (PipelinePlace place : estimates.ranking()) {
       if (found == kFinalists || count == most || estimates.at(place).stepUs >= toBeatUs())
         break;
-      if (!llvm::is_contained(fresh, place) || !seen.insert(place).second)
+      if (!seen.insert(place).second)
         continue;
       isNew = true;
       ++count;
@@ -444,8 +445,18 @@ bool Chooser::tryBest(double limitShare) {
   return true;
 }
 
-/// Of the estimates as many as are missing, and where none is, one that promises more than the best
-/// takes. `equal`: finalists with equal shares.
+/// What the best of those that were built would take by the schedule that estimates count with.
+double Chooser::heldUs() const {
+  double us = HUGE_VAL;
+  bool isFree = llvm::is_contained(choices.schedules, "zero-bubble");
+  for (const Finalist &one : finalists)
+    us = std::min(us, isFree ? one.times.leastUs() : one.times.us);
+  return us;
+}
+
+/// Of the estimates as many as are missing, and the best with another number of stages, which keeps
+/// other things waiting; where none is missing, one that promises more than the best holds.
+/// `equal`: finalists with equal shares.
 SmallVector<Pipeline> Chooser::finalistsToBe(size_t equal) {
   SmallVector<Pipeline> next;
   size_t missing[] = {kFinalists - std::min(kFinalists, finalists.size() - equal),
@@ -462,10 +473,20 @@ SmallVector<Pipeline> Chooser::finalistsToBe(size_t equal) {
       --count;
       take(place);
     }
+  std::set<size_t> stages;
+  for (PipelinePlace place : tried)
+    stages.insert(place.stages);
+  auto isOfAnotherKind = [&](PipelinePlace place) {
+    return !stages.count(place.stages) &&
+           estimates.at(place).stepUs < kClose * estimates.at(ranking.front()).stepUs;
+  };
+  if (stages.size() == 1)
+    if (auto other = llvm::find_if(ranking, isOfAnotherKind); other != ranking.end())
+      take(*other);
   if (!next.empty() || !hasPlan() || finalists.size() >= kMostFinalists)
     return next;
   for (PipelinePlace place : ranking)
-    if (!tried.count(place) && estimates.at(place).stepUs < bestUs()) {
+    if (!tried.count(place) && estimates.at(place).stepUs < heldUs()) {
       take(place);
       break;
     }

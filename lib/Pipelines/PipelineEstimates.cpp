@@ -14,6 +14,9 @@ using namespace mlir::autopar;
 
 /// Micro-batches per stage at which estimates begin: no bubble is large then.
 static constexpr int64_t kFilled = 4;
+/// In times of the best estimate: what is nearer and fits as it is may be faster once it is built,
+/// whichever of them was asked for first.
+static constexpr double kNear = 1.1;
 /// Of a step: what sums of its parts differ by when they are made in another order.
 static constexpr double kRounding = 1e-9;
 
@@ -111,9 +114,12 @@ void PipelineEstimates::estimate(ArrayRef<PipelinePlace> places) {
     options.stages = choices.stages[place.stages];
     options.shares = place.shares;
     // What shares that are not equal promise keeps no equal ones out: it is rougher.
-    if (const std::optional<PipelinePlace> &known =
-            place.shares == DeviceShares::Equal ? bounds.first : bounds.second)
-      options.boundUs = toBeatUs ? *toBeatUs : at(*known).stepUs;
+    bool isEqual = place.shares == DeviceShares::Equal;
+    if (const std::optional<PipelinePlace> &known = isEqual ? bounds.first : bounds.second) {
+      double us = at(*known).stepUs;
+      options.boundUs = toBeatUs.value_or(us);
+      options.nearUs = isEqual && !toBeatUs ? kNear * us : 0;
+    }
     options.solved = solved.at(place);
     options.leastUs = &estimate.leastUs;
     options.unfitUs = &estimate.unfitUs;
@@ -206,7 +212,7 @@ bool PipelineEstimates::climb(double share, const std::set<PipelinePlace> &leftO
   return best.has_value();
 }
 
-SmallVector<PipelinePlace> PipelineEstimates::estimateKeptOut(double us) {
+void PipelineEstimates::estimateKeptOut(double us) {
   SmallVector<PipelinePlace> keptOut;
   for (auto &[place, one] : estimates)
     if (!one.found && one.leastUs < us)
@@ -214,18 +220,15 @@ SmallVector<PipelinePlace> PipelineEstimates::estimateKeptOut(double us) {
   for (PipelinePlace place : keptOut)
     estimates.erase(place);
   estimate(keptOut);
-  return keptOut;
 }
 
-SmallVector<PipelinePlace>
-PipelineEstimates::estimateBeside(const std::set<PipelinePlace> &places) {
+void PipelineEstimates::estimateBeside(const std::set<PipelinePlace> &places) {
   SmallVector<PipelinePlace> beside;
   for (PipelinePlace place : places)
     for (PipelinePlace other : offered.neighbours(place))
       if (!estimates.count(other) && !llvm::is_contained(beside, other))
         beside.push_back(other);
   estimate(beside);
-  return beside;
 }
 
 std::vector<std::pair<double, PipelinePlace>> PipelineEstimates::unfit() const {

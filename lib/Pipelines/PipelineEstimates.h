@@ -58,10 +58,10 @@ public:
   bool climb(double share, const std::set<PipelinePlace> &leftOut);
   /// From now on what does not promise less than this is kept out.
   void beat(double us) { toBeatUs = us; }
-  /// Estimates what was kept out although it may take less than `us`; which those are.
-  SmallVector<PipelinePlace> estimateKeptOut(double us);
-  /// Estimates what lies beside `places` and is not known; which those are.
-  SmallVector<PipelinePlace> estimateBeside(const std::set<PipelinePlace> &places);
+  /// Estimates what was kept out although it may take less than `us`.
+  void estimateKeptOut(double us);
+  /// Estimates what lies beside `places` and is not known.
+  void estimateBeside(const std::set<PipelinePlace> &places);
   /// Equal stages for which nothing was found that fits, with what they take at the least.
   std::vector<std::pair<double, PipelinePlace>> unfit() const;
 

@@ -39,6 +39,8 @@ struct StageEstimateOptions {
   int64_t near = 0;
   /// Nobody is interested in a plan that takes as long as this or longer.
   double boundUs = std::numeric_limits<double>::infinity();
+  /// But in one that fits without a search for it and takes less than this.
+  double nearUs = 0;
   /// If given: gets what the fastest mesh takes without a memory limit, where that is known. No
   /// plan is faster by the estimate.
   double *leastUs = nullptr;

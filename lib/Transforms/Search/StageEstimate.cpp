@@ -468,14 +468,18 @@ Result<Estimator::Candidate> Estimator::solve(size_t number, const Group &group)
   Status problem = Status::badInput("nothing is faster than what is known");
   for (auto [unlimitedUs, index] : order) {
     Candidate &one = candidates[index];
-    double bound = best ? best->found.stepUs : options.boundUs;
-    if (!one.solved->status.isOk() || unlimitedUs >= bound) {
+    double most = best ? best->found.stepUs : std::max(options.boundUs, options.nearUs);
+    if (!one.solved->status.isOk() || unlimitedUs >= most) {
       if (!one.solved->status.isOk() && !best)
         problem = one.solved->status;
       break; // those after it are no faster
     }
+    bool fits = one.found.peakBytes <= group.limit;
+    double bound = best || fits ? most : options.boundUs;
+    if (unlimitedUs >= bound)
+      continue;
     Status status;
-    if (one.found.peakBytes > group.limit) {
+    if (!fits) {
       std::optional<Result<Found>> &limited = one.solved->limited;
       if (!limited)
         limited = solveLimited(group, one.mesh);
@@ -547,7 +551,7 @@ Result<StageEstimate> Estimator::run() {
     keepPace(groups, best);
   StageEstimate estimate;
   estimate.stepUs = stepUs(groups, best);
-  if (estimate.stepUs >= options.boundUs) {
+  if (estimate.stepUs >= std::max(options.boundUs, options.nearUs)) {
     if (options.leastUs)
       *options.leastUs = estimate.stepUs;
     return Status::badInput("nothing is faster than what is known");
