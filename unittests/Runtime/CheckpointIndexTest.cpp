@@ -64,6 +64,10 @@ TEST_F(CheckpointIndexTest, FilesThatDoNotFitTheIndex) {
   EXPECT_EQ(problem([&](I &i) { piece(i).digest = {}; }), file + "the bytes of w have changed");
   EXPECT_EQ(problem([](I &i) { i.tensors["w"].pieces.clear(); }),
             folder + ": the pieces of w do not fill it");
+  EXPECT_EQ(problem([](I &i) {
+              i.tensors["w"].shape = {INT64_MAX, 8};
+            }),
+            folder + ": the shape of w is negative or too large");
 }
 
 TEST_F(CheckpointIndexTest, TextsThatAreNoIndex) {
@@ -77,6 +81,10 @@ TEST_F(CheckpointIndexTest, TextsThatAreNoIndex) {
   std::string changed = text;
   changed[changed.find("rank-0")] = 'R';
   EXPECT_EQ(errorOf(changed), "its digest does not fit: it was changed");
+  // Deeper than a stack of calls could follow.
+  std::string deep = std::string(300'000, '[') + std::string(300'000, ']');
+  EXPECT_EQ(errorOf("{\"deep\": " + deep + "," + text.substr(1)),
+            "expected a JSON object; it was cut off or overwritten");
   EXPECT_EQ(errorOf("{}"),
             "expected kind autopar.checkpoint, version 1, found kind null, version null");
   for (const std::string &broken : {std::string(), text.substr(0, 100), std::string("[1]")})

@@ -71,12 +71,9 @@ CheckpointIndex fromValue(const json &value) {
   return index;
 }
 
-int64_t product(const std::vector<int64_t> &extents) {
-  int64_t result = 1;
-  for (int64_t extent : extents)
-    result *= extent;
-  return result;
-}
+/// Deeper than anything of an index. A value is written and copied by recursion, which a file that
+/// was overwritten must not drive as deep as it likes.
+constexpr int kMostDepth = 16;
 
 Status verifyPiece(const CheckpointTensor &tensor, const CheckpointPiece &piece,
                    const MappedFile &file) {
@@ -113,8 +110,13 @@ std::string CheckpointIndex::toJson() const {
 }
 
 Result<CheckpointIndex> CheckpointIndex::fromJson(const std::string &text) {
-  json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!value.is_object())
+  bool isShallow = true;
+  auto stopsDeep = [&](int depth, json::parse_event_t, json &) {
+    isShallow = isShallow && depth <= kMostDepth;
+    return isShallow;
+  };
+  json value = json::parse(text, stopsDeep, /*allow_exceptions=*/false);
+  if (!isShallow || !value.is_object())
     return Status::badInput("expected a JSON object; it was cut off or overwritten");
   json kind = value["kind"], version = value["version"], digest = value["digest"];
   if (kind != kKind || version != kVersion)
@@ -167,7 +169,9 @@ Status CheckpointIndex::verifyFiles(const std::string &path) const {
     files[file] = mapped.take();
   }
   for (const auto &[tensorName, tensor] : tensors) {
-    int64_t filled = 0;
+    auto left = artifact::checkedBytes(tensor.shape, tensor.dtype);
+    if (!left)
+      return Status::badInput(path + ": the shape of " + tensorName + " is negative or too large");
     for (const CheckpointPiece &piece : tensor.pieces) {
       auto file = files.find(piece.file);
       if (file == files.end())
@@ -175,9 +179,9 @@ Status CheckpointIndex::verifyFiles(const std::string &path) const {
                                 ", which the index does not list");
       if (Status status = verifyPiece(tensor, piece, *file->second); !status.isOk())
         return status.at(path + "/" + piece.file);
-      filled += product(piece.box.extent);
+      left = *left - *artifact::checkedBytes(piece.box.extent, tensor.dtype);
     }
-    if (filled != product(tensor.shape))
+    if (*left != 0)
       return Status::badInput(path + ": the pieces of " + tensorName + " do not fill it");
   }
   return Status::ok();
