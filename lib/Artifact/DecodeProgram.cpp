@@ -14,6 +14,9 @@ namespace {
 /// discarded.
 class Decoder {
 public:
+  /// `bytes`: of the section.
+  explicit Decoder(size_t bytes) : bytesLeft(bytes) {}
+
   Status status;
 
   void refuse(const std::string &what) {
@@ -21,7 +24,20 @@ public:
       status = Status::badInput(what);
   }
 
-  std::string text(const flatbuffers::String *s) { return s ? s->str() : std::string(); }
+  /// Lists that share bytes are well formed, but a small file could say any amount with them.
+  template <typename T>
+  bool take(const T &list, size_t elementBytes) {
+    size_t bytes = size_t(list.size()) * elementBytes;
+    if (bytes > bytesLeft)
+      refuse("lists or texts overlap; compile the model again");
+    else
+      bytesLeft -= bytes;
+    return status.isOk();
+  }
+
+  std::string text(const flatbuffers::String *s) {
+    return s && take(*s, 1) ? s->str() : std::string();
+  }
 
   /// The verifier checks places, not the alignment of 8-byte elements.
   bool isAligned(const void *data) {
@@ -33,7 +49,7 @@ public:
 
   template <typename T>
   std::vector<T> list(const flatbuffers::Vector<T> *v) {
-    if (!v || v->size() == 0 || (sizeof(T) == 8 && !isAligned(v->Data())))
+    if (!v || v->size() == 0 || (sizeof(T) == 8 && !isAligned(v->Data())) || !take(*v, sizeof(T)))
       return {};
     return std::vector<T>(v->begin(), v->end());
   }
@@ -41,7 +57,7 @@ public:
   template <typename Out, typename In>
   std::vector<Out> tables(const flatbuffers::Vector<flatbuffers::Offset<In>> *v) {
     std::vector<Out> result;
-    if (!v)
+    if (!v || !take(*v, sizeof(flatbuffers::uoffset_t)))
       return result;
     result.reserve(v->size());
     for (const In *item : *v)
@@ -106,7 +122,8 @@ public:
       out.source.length = s->length();
       if (s->digest() && isAligned(s->digest()))
         out.source.digest = decode(*s->digest());
-      if (s->chunks() && s->chunks()->size() > 0 && isAligned(s->chunks()->Data()))
+      if (s->chunks() && s->chunks()->size() > 0 && isAligned(s->chunks()->Data()) &&
+          take(*s->chunks(), sizeof(fb::Digest)))
         for (const fb::Digest *chunk : *s->chunks())
           out.source.chunkDigests.push_back(decode(*chunk));
       if (s->drawn())
@@ -181,7 +198,7 @@ public:
   Payload decode(const fb::Attention &p) {
     Attention out;
     out.geometry.type = dtype(p.type());
-    if (p.operands())
+    if (p.operands() && take(*p.operands(), sizeof(flatbuffers::uoffset_t)))
       for (const fb::StridedShape *shape : *p.operands())
         out.geometry.operands.push_back(decode(*shape));
     out.geometry.biasType = dtype(p.bias_type());
@@ -321,9 +338,9 @@ public:
     out.ports = tables<Port>(p.ports());
     if (p.kernels())
       for (const flatbuffers::String *symbol : *p.kernels())
-        out.kernels.push_back(symbol->str());
+        out.kernels.push_back(text(symbol));
     out.entries = tables<Entry>(p.entries());
-    if (p.timetable())
+    if (p.timetable() && take(*p.timetable(), sizeof(fb::TimetableRow)))
       for (const fb::TimetableRow *row : *p.timetable())
         out.timetable.push_back({row->entry(), row->slot()});
     out.controlBuffer = p.control_buffer();
@@ -341,25 +358,37 @@ public:
     out.rankClass = t.rank_class();
     out.groups = tables<Group>(t.groups());
     out.peers = list(t.peers());
-    if (t.permutations())
+    if (t.permutations() && take(*t.permutations(), sizeof(fb::Permutation)))
       for (const fb::Permutation *move : *t.permutations())
         out.permutations.push_back({move->send_to(), move->receive_from()});
     out.rankValues = list(t.rank_values());
     out.ports = tables<PortShard>(t.ports());
     return out;
   }
+
+private:
+  size_t bytesLeft; ///< that no list or text was made of yet
 };
 
 constexpr flatbuffers::uoffset_t kMaxDepth = 64;
-constexpr flatbuffers::uoffset_t kMaxTables = 100'000'000;
+/// A table and the offset that leads to it.
+constexpr size_t kLeastTableBytes = 2 * sizeof(flatbuffers::uoffset_t);
+
+template <typename Root>
+bool isWellFormed(std::span<const uint8_t> bytes, const char *identifier) {
+  if (bytes.size() >= FLATBUFFERS_MAX_BUFFER_SIZE)
+    return false;
+  auto mostTables = flatbuffers::uoffset_t(bytes.size() / kLeastTableBytes);
+  flatbuffers::Verifier verifier(bytes.data(), bytes.size(), kMaxDepth, mostTables);
+  return verifier.VerifyBuffer<Root>(identifier);
+}
 
 } // namespace
 
 Result<Program> decodeProgram(std::span<const uint8_t> bytes) {
-  flatbuffers::Verifier verifier(bytes.data(), bytes.size(), kMaxDepth, kMaxTables);
-  if (!verifier.VerifyBuffer<fb::Program>("APPR"))
+  if (!isWellFormed<fb::Program>(bytes, "APPR"))
     return Status::badInput("not a well-formed program table");
-  Decoder decoder;
+  Decoder decoder(bytes.size());
   Program program = decoder.decode(*flatbuffers::GetRoot<fb::Program>(bytes.data()));
   if (!decoder.status.isOk())
     return decoder.status;
@@ -367,10 +396,9 @@ Result<Program> decodeProgram(std::span<const uint8_t> bytes) {
 }
 
 Result<std::vector<RankTable>> decodeRanks(std::span<const uint8_t> bytes) {
-  flatbuffers::Verifier verifier(bytes.data(), bytes.size(), kMaxDepth, kMaxTables);
-  if (!verifier.VerifyBuffer<fb::Ranks>("APRK"))
+  if (!isWellFormed<fb::Ranks>(bytes, "APRK"))
     return Status::badInput("not a well-formed rank table");
-  Decoder decoder;
+  Decoder decoder(bytes.size());
   auto ranks = decoder.tables<RankTable>(flatbuffers::GetRoot<fb::Ranks>(bytes.data())->ranks());
   if (!decoder.status.isOk())
     return decoder.status;

@@ -78,4 +78,32 @@ TEST(Decode, Enumerations) {
   EXPECT_EQ(errorOfBuffer(0, 200), "unknown element type 200");
 }
 
+/// Well formed, and a thousand times as large in memory as in the file.
+TEST(Decode, WhatIsSharedByThousands) {
+  const std::string overlap = "lists or texts overlap; compile the model again";
+  std::vector<int64_t> arenas(kSpaceCount);
+  FlatBufferBuilder texts;
+  std::vector<flatbuffers::Offset<flatbuffers::String>> symbols(
+      2000, texts.CreateString(std::string(20'000, 'x')));
+  auto kernels = texts.CreateVector(symbols);
+  EXPECT_EQ(errorOf(texts, fb::CreateProgram(texts, 0, texts.CreateVector(arenas), 0, 0, kernels)),
+            overlap);
+  FlatBufferBuilder lists;
+  auto shape = lists.CreateVector(std::vector<int64_t>(2000));
+  std::vector<flatbuffers::Offset<fb::Buffer>> buffers;
+  for (int i = 0; i < 2000; ++i)
+    buffers.push_back(fb::CreateBuffer(lists, 0, 0, 0, 0, 0, shape));
+  auto list = lists.CreateVector(buffers);
+  EXPECT_EQ(errorOf(lists, fb::CreateProgram(lists, 0, lists.CreateVector(arenas), list)), overlap);
+  FlatBufferBuilder tables;
+  std::vector<flatbuffers::Offset<fb::Instruction>> instructions(2000,
+                                                                 fb::CreateInstruction(tables));
+  std::vector<flatbuffers::Offset<fb::Entry>> entries(
+      2000, fb::CreateEntry(tables, 0, tables.CreateVector(instructions)));
+  auto vector = tables.CreateVector(entries);
+  EXPECT_EQ(
+      errorOf(tables, fb::CreateProgram(tables, 0, tables.CreateVector(arenas), 0, 0, 0, vector)),
+      "not a well-formed program table");
+}
+
 } // namespace
