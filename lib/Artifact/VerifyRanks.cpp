@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The semantic verifier of rank tables against the programs of their classes and against each
 // other.
-#include "autopar/Artifact/Verify.h"
+#include "VerifyBoxes.h"
 
 #include <algorithm>
 #include <optional>
@@ -21,7 +21,7 @@ public:
       return bad("no ranks");
     for (size_t rank = 0; rank < ranks.size(); ++rank)
       AUTOPAR_RETURN_IF_ERROR(verify(int32_t(rank)).at("rank " + std::to_string(rank)));
-    return Status::ok();
+    return verifyBoxes(ranks, programs);
   }
 
 private:

@@ -338,6 +338,10 @@ TEST(VerifyProgram, RefusesWhatDoesNotFit) {
          c.ranks[0].groups[0].members = {0, 1};
        }},
       {"box", [](Contents &c) { c.ranks[1].ports[0].offset[0] = 1; }},
+      {"port hidden: the boxes of replica 0 hold 16 of the tensor's 32 elements",
+       [](Contents &c) { c.ranks[1].ports[2].replica = 1; }},
+      {"port x: the boxes of replica 0 hold 32 of",
+       [](Contents &c) { c.classes[0].program.ports[0].shape[0] = INT64_MAX / 1024; }},
       {"rank values", [](Contents &c) { c.ranks[1].rankValues.resize(3); }},
       {"class", [](Contents &c) { c.ranks[1].rankClass = 1; }},
   };
