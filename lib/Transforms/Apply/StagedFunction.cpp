@@ -24,6 +24,10 @@ LogicalResult StagedFunction::findRoutes(const ::autopar::Schedule &schedule) {
   for (auto transfer : function.getBody().front().getOps<TransferOp>()) {
     if (!transfer.getFrom())
       continue;
+    if (int64_t(meshes.size()) < schedule.meshes)
+      return transfer.emitOpError()
+             << "has shardings on " << schedule.meshes << " meshes, of which the module declares "
+             << meshes.size() << "; expected an autopar.mesh for each of them";
     MeshOp near = meshes[schedule.meshOf(stages.of(transfer.getInput()))];
     MeshOp far = meshes[schedule.meshOf(transfer.getStage())];
     FailureOr<TransferRoute> route = transferRoute(transfer, near, far);

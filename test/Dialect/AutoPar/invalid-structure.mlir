@@ -212,3 +212,18 @@ func.func @f(%0: tensor<4xf32>) -> tensor<4xf32> {
   %y = autopar.fetch_from_host %0 : tensor<4xf32>
   return %y : tensor<4xf32>
 }
+
+// -----
+
+// expected-error @+1 {{'func.func' op expected 'autopar.stage' to be an i64 from 0 to 65535, got -1 : i64}}
+func.func @f(%0: tensor<4xf32> {autopar.stage = -1 : i64}) {
+  return
+}
+
+// -----
+
+func.func @f(%0: tensor<4xf32>) {
+  // expected-error @+1 {{'autopar.transfer' op goes to stage -1; expected 0 to 65535}}
+  %r = autopar.transfer %0 to -1 : tensor<4xf32>
+  return
+}

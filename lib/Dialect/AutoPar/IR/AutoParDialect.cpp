@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Registration of the dialect and verification of the attributes that it gives to other operations.
+#include "StageNumber.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 
 #include "autopar/Base/Utf8.h"
@@ -50,6 +51,14 @@ static LogicalResult verifyStageDevices(Operation *op, Attribute value) {
                            << value;
 }
 
+/// Of a function and of an argument.
+static LogicalResult verifyStage(Operation *op, NamedAttribute attribute) {
+  if (attribute.getName() != "autopar.stage" || isStageNumber(attribute.getValue()))
+    return success();
+  return op->emitOpError() << "expected 'autopar.stage' to be an i64 from 0 to " << kLastStage
+                           << ", got " << attribute.getValue();
+}
+
 /// Names go into plans, which are JSON.
 static LogicalResult verifyText(Operation *op, NamedAttribute attribute) {
   auto text = dyn_cast<StringAttr>(attribute.getValue());
@@ -63,7 +72,7 @@ LogicalResult AutoParDialect::verifyOperationAttribute(Operation *op, NamedAttri
   StringRef name = attribute.getName();
   if (name == "autopar.id" && !isa<StringAttr>(attribute.getValue()))
     return op->emitOpError() << "expected 'autopar.id' to be a string";
-  if (failed(verifyText(op, attribute)))
+  if (failed(verifyText(op, attribute)) || failed(verifyStage(op, attribute)))
     return failure();
   if (name == "autopar.stage_devices")
     return verifyStageDevices(op, attribute.getValue());
@@ -84,7 +93,7 @@ LogicalResult AutoParDialect::verifyOperationAttribute(Operation *op, NamedAttri
 
 LogicalResult AutoParDialect::verifyRegionArgAttribute(Operation *op, unsigned, unsigned argument,
                                                        NamedAttribute attribute) {
-  if (failed(verifyText(op, attribute)))
+  if (failed(verifyText(op, attribute)) || failed(verifyStage(op, attribute)))
     return failure();
   auto function = dyn_cast<FunctionOpInterface>(op);
   if (!function || attribute.getName() != "autopar.sharding")

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What moves between stages: sharding rules, verification, syntax.
+#include "StageNumber.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 
 namespace mlir::autopar {
@@ -27,6 +28,9 @@ void mlir::autopar::printTransferTypes(OpAsmPrinter &printer, Operation *, Type 
 }
 
 LogicalResult TransferOp::verify() {
+  if (!isStageNumber(getStageAttr()))
+    return emitOpError() << "goes to stage " << getStageAttr().getInt() << "; expected 0 to "
+                         << kLastStage;
   auto before = cast<RankedTensorType>(getInput().getType());
   auto after = cast<RankedTensorType>(getType());
   bool mayDiffer = getFrom() && getTo();
