@@ -23,3 +23,11 @@ module {
     return %x : tensor<8xf32>
   }
 }
+
+// -----
+
+func.func @main(%x: tensor<8xf32>) {
+  // expected-error @+1 {{'autopar.send' op gives no tensor; expected a step on whole tensors, before autopar-partition and autopar-schedule}}
+  autopar.send %x to 1 tag 0 : tensor<8xf32>
+  return
+}

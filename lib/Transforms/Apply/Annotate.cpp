@@ -71,7 +71,7 @@ private:
     if (!function || function.isExternal() || !function.getBody().hasOneBlock())
       return emitError(getOperation().getLoc(),
                        "expected a function @main of one block to annotate");
-    if (failed(verifyStep(function)))
+    if (failed(verifyWholeStep(function)))
       return failure();
     if (int64_t stages = Stages(function).count();
         stages != static_cast<int64_t>(plan.stages.size()))

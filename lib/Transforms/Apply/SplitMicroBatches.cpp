@@ -268,7 +268,7 @@ struct SplitMicroBatchesPass
       function.emitError() << "micro-batches: expected a positive number, got " << count;
       return signalPassFailure();
     }
-    if (failed(verifyStep(function)))
+    if (failed(verifyWholeStep(function)))
       return signalPassFailure();
     for (Operation &op : function.getBody().front())
       if (isa<MicroBatchOp, MicroBatchIndexOp>(op)) {

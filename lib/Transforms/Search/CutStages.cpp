@@ -420,7 +420,7 @@ private:
     }
     if (stageCount < 2)
       return success();
-    if (failed(verifyStep(function)))
+    if (failed(verifyWholeStep(function)))
       return failure();
     Result<Cluster> machine = clusterOf(getOperation(), cluster);
     if (!machine)

@@ -183,7 +183,7 @@ private:
     auto function = module.lookupSymbol<func::FuncOp>("main");
     if (!function || function.isExternal() || !function.getBody().hasOneBlock())
       return emitError(module.getLoc(), "expected a function @main of one block to shard");
-    if (failed(verifyStep(function)))
+    if (failed(verifyWholeStep(function)))
       return failure();
     FailureOr<Cluster> machine = readCluster();
     if (failed(machine) || failed(readDemands()))

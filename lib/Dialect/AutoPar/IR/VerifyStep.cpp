@@ -65,3 +65,11 @@ LogicalResult mlir::autopar::verifyStep(func::FuncOp function) {
         return failure();
   return verifyDonors(function);
 }
+
+LogicalResult mlir::autopar::verifyWholeStep(func::FuncOp function) {
+  for (Operation &op : function.getBody().front().without_terminator())
+    if (op.getNumResults() == 0)
+      return op.emitOpError() << "gives no tensor; expected a step on whole tensors, before "
+                                 "autopar-partition and autopar-schedule";
+  return verifyStep(function);
+}

@@ -11,4 +11,8 @@ namespace mlir::autopar {
 /// function has one block.
 LogicalResult verifyStep(func::FuncOp function);
 
+/// The same of a step on whole tensors: every operation gives some, for which a plan can say
+/// something.
+LogicalResult verifyWholeStep(func::FuncOp function);
+
 } // namespace mlir::autopar
