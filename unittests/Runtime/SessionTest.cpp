@@ -52,6 +52,35 @@ TEST_F(SessionTest, ComputesWhatOneDeviceComputes) {
       [](SessionOptions &options) { options.threads = 2; });
 }
 
+/// Its constants are read by several ranks, from memory that nobody can read in anew.
+TEST_F(SessionTest, RunsAnArtifactThatIsNoFile) {
+  expectSampleOutputsOfAllRanks(
+      [&](int32_t ranks, SessionOptions options) -> std::unique_ptr<Session> {
+        auto bytes = artifact::serialize(sampleContents(ranks, kernels, folder + "/weights.bin"));
+        auto reader = artifact::Reader::fromBytes(*bytes, "in memory");
+        auto session = Session::open(reader.take(), std::move(options));
+        EXPECT_TRUE(session.isOk()) << session.status().message();
+        return session.isOk() ? session.take() : nullptr;
+      },
+      [](SessionOptions &options) { options.threads = 1; });
+}
+
+TEST_F(SessionTest, ParametersOfManyEmptyRowsTakeNoTime) {
+  artifact::Contents empty = contents(1);
+  artifact::Program &program = empty.classes[0].program;
+  artifact::Buffer buffer;
+  buffer.shape = {int64_t{1} << 60, 0};
+  program.buffers.push_back(buffer);
+  program.ports.push_back({artifact::Role::Parameter,
+                           "empty",
+                           DataType::F32,
+                           buffer.shape,
+                           int32_t(program.buffers.size() - 1),
+                           {artifact::SourceKind::Constants, "", 0, 0, {}, {}}});
+  empty.ranks[0].ports.push_back({{0, 0}, buffer.shape, 0});
+  EXPECT_TRUE(open(empty));
+}
+
 TEST_F(SessionTest, RefusesWrongInputs) {
   auto session = open(contents(2));
   ASSERT_TRUE(session);

@@ -144,7 +144,7 @@ Result<const uint8_t *> ParameterStore::bytesOf(const Port &port, std::optional<
 
 namespace {
 
-/// Copies the box a few rows of the outermost dim at a time and releases what was read.
+/// Copies the box a few rows of the outermost dim at a time and releases what was read of a file.
 void copyInPieces(const uint8_t *data, const Port &port, const Box &box, void *local,
                   const std::vector<int64_t> &localShape) {
   int64_t size = byteSize(port.dtype);
@@ -155,14 +155,17 @@ void copyInPieces(const uint8_t *data, const Port &port, const Box &box, void *l
     globalRow *= port.shape[d];
     localRow *= localShape[d];
   }
-  int64_t rows = std::max<int64_t>(1, artifact::kChunkBytes / std::max<int64_t>(globalRow, 1));
+  if (globalRow == 0)
+    return;
+  int64_t rows = std::max<int64_t>(1, artifact::kChunkBytes / globalRow);
   for (int64_t done = 0; done < box.extent[0]; done += rows) {
     Box piece = box;
     piece.offset[0] += done;
     piece.extent[0] = std::min(rows, box.extent[0] - done);
     copyBoxToLocal(data, port.shape, piece, static_cast<uint8_t *>(local) + done * localRow,
                    localShape, size);
-    if (globalRow > 0)
+    // An artifact's constants may lie in memory that is no file's.
+    if (port.source.kind == SourceKind::File)
       releasePages(data + piece.offset[0] * globalRow, piece.extent[0] * globalRow);
   }
 }
