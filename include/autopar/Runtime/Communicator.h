@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -60,6 +61,8 @@ public:
   virtual void captureAfter(std::span<const Token> tokens) { (void)tokens; }
   /// Ends the job for all ranks: this one failed for `reason`.
   virtual void abort(const Status &reason) = 0;
+  /// As of a transport.
+  virtual std::optional<uint64_t> handedOver() { return std::nullopt; }
 };
 
 /// Collectives over any transport. The transport is owned.

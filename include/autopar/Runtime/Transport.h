@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace autopar::runtime {
@@ -62,6 +63,8 @@ public:
   virtual void abort(const Status &reason) = 0;
   /// Whom abort() tells too, where the ranks met without one; not owned, outlives the transport.
   virtual void setRendezvous(Rendezvous &rendezvous) { (void)rendezvous; }
+  /// How many messages were handed over between all ranks; nothing where that is not known.
+  virtual std::optional<uint64_t> handedOver() { return std::nullopt; }
 };
 
 /// What a transport plugin (libautopar_gloo.so, libautopar_mpi.so) needs to join its world.

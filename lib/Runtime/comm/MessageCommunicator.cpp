@@ -295,6 +295,7 @@ public:
   void wait(std::chrono::microseconds limit) override { transport->wait(limit); }
   Status check() override { return transport->check(); }
   void abort(const Status &reason) override { transport->abort(reason); }
+  std::optional<uint64_t> handedOver() override { return transport->handedOver(); }
 
 private:
   /// What failed stays here too: its messages may still be under way into its memory.

@@ -308,7 +308,7 @@ void Session::State::fail(LocalRank &rank, const Status &status) {
 }
 
 /// One worker's share of a drive: a rank until it waits, then the next.
-void Session::State::takeTurns(RankTurns &turns, int32_t worker,
+void Session::State::takeTurns(RankTurns &turns, StuckRanks &stuck, int32_t worker,
                                const std::function<Status(LocalRank &)> &begin,
                                const std::function<Status(LocalRank &)> &end) {
   auto last = std::chrono::steady_clock::now();
@@ -316,6 +316,8 @@ void Session::State::takeTurns(RankTurns &turns, int32_t worker,
   int32_t tried = 0; // ranks in a row that wait
   for (RankTurns::Turn turn = turns.first(worker); turn.rank != RankTurns::kNone;) {
     LocalRank &rank = ranks[size_t(turn.rank)];
+    std::optional<uint64_t> handedOver = rank.communicatorOfSteps().handedOver();
+    stuck.runs(turn.rank);
     Status status = turn.hasBegun ? Status::ok() : begin(rank);
     Progress progress = Progress::Error;
     if (status.isOk()) {
@@ -324,15 +326,22 @@ void Session::State::takeTurns(RankTurns &turns, int32_t worker,
                : progress == Progress::Done ? end(rank)
                                             : checkOthers(rank, last);
     }
+    if (progress == Progress::Pending && status.isOk()) {
+      isDeviceBusy |= rank.executor->awaitsDevice();
+      stuck.waits(turn.rank, handedOver);
+      if (!isDeviceBusy && stuck.all(rank.communicatorOfSteps().handedOver()))
+        status = Status::badInput("all ranks wait for each other forever; compile the model again")
+                     .at(placeOf(rank));
+    }
     if (!status.isOk())
       fail(rank, status);
     if (progress != Progress::Pending || !status.isOk()) {
+      stuck.ends(turn.rank);
       turn = turns.nextAfterEnd();
       tried = 0;
       continue;
     }
     turn.hasBegun = true;
-    isDeviceBusy |= rank.executor->awaitsDevice();
     if (++tried > turns.waiting()) {
       if (isDeviceBusy)
         std::this_thread::yield();
@@ -352,7 +361,8 @@ Status Session::State::drive(const std::function<Status(LocalRank &)> &begin,
   for (LocalRank &rank : ranks)
     rank.status = Status::ok();
   RankTurns turns(int32_t(ranks.size()), workers->count());
-  workers->run([&](int32_t worker) { takeTurns(turns, worker, begin, end); });
+  StuckRanks stuck(ranks.size());
+  workers->run([&](int32_t worker) { takeTurns(turns, stuck, worker, begin, end); });
   // The cause is more telling than the ranks that only lost a peer.
   const Status *first = nullptr;
   for (const LocalRank &rank : ranks) {

@@ -4,6 +4,7 @@
 
 #include "RankTurns.h"
 #include "RankWorkers.h"
+#include "StuckRanks.h"
 #include "autopar/Runtime/KernelLibrary.h"
 #include "autopar/Runtime/Session.h"
 
@@ -108,7 +109,8 @@ struct Session::State {
   /// Runs `begin` on every rank, then its executor until done.
   Status drive(const std::function<Status(LocalRank &)> &begin,
                const std::function<Status(LocalRank &)> &end);
-  void takeTurns(RankTurns &turns, int32_t worker, const std::function<Status(LocalRank &)> &begin,
+  void takeTurns(RankTurns &turns, StuckRanks &stuck, int32_t worker,
+                 const std::function<Status(LocalRank &)> &begin,
                  const std::function<Status(LocalRank &)> &end);
   void fail(LocalRank &rank, const Status &status);
 };

@@ -94,6 +94,11 @@ public:
     world->changed.notify_all();
   }
 
+  std::optional<uint64_t> handedOver() override {
+    std::lock_guard lock(world->mutex);
+    return world->changes;
+  }
+
 private:
   std::shared_ptr<World> world;
   int32_t ownRank, size;
