@@ -89,6 +89,7 @@ public:
       for (const Instruction &instruction : entry.instructions)
         if (Status status = create(instruction); !status.isOk())
           return status.at(entry.placeOf(instruction));
+    AUTOPAR_RETURN_IF_ERROR(placePacked());
     return placeScratch();
   }
 
@@ -136,7 +137,9 @@ private:
   std::unordered_map<const void *, AttentionCall> attentions;
   std::unordered_map<const void *, GroupedProductCall> groupedProducts;
   std::unordered_map<const void *, ReorderCall> reorders;
-  /// Packed weights and scratch that this machine wants larger than planned.
+  /// Packed weights and scratch that this machine wants larger than planned. Several layouts may
+  /// take turns in one buffer; the largest counts.
+  std::map<int32_t, int64_t> packedBytes;
   std::map<int32_t, std::unique_ptr<Arena>> relocated;
   Arena extraScratch;
   int64_t extraScratchBytes = 0, unplanned = 0;
@@ -161,13 +164,17 @@ private:
     return bytes > plannedBytes(buffer) ? extraScratch.data() : address(buffer, slot);
   }
 
-  Status wantPacked(int32_t buffer, int64_t bytes) {
-    if (bytes <= plannedBytes(buffer) || relocated.count(buffer))
-      return Status::ok();
-    auto arena = std::make_unique<Arena>();
-    AUTOPAR_RETURN_IF_ERROR(arena->allocate(bytes));
-    unplanned += bytes;
-    relocated.emplace(buffer, std::move(arena));
+  void wantPacked(int32_t buffer, int64_t bytes) {
+    if (bytes > plannedBytes(buffer))
+      packedBytes[buffer] = std::max(packedBytes[buffer], bytes);
+  }
+  Status placePacked() {
+    for (auto [buffer, bytes] : packedBytes) {
+      auto arena = std::make_unique<Arena>();
+      AUTOPAR_RETURN_IF_ERROR(arena->allocate(bytes));
+      unplanned += bytes;
+      relocated.emplace(buffer, std::move(arena));
+    }
     return Status::ok();
   }
 
@@ -186,7 +193,7 @@ private:
         return call.status();
       wantScratch(p->scratch, call->scratchBytes());
       if (p->geometry.packedB)
-        AUTOPAR_RETURN_IF_ERROR(wantPacked(p->b, call->packedBytes()));
+        wantPacked(p->b, call->packedBytes());
       matmuls.emplace(p, call.take());
     } else if (auto *p = std::get_if<Convolution>(&instruction.payload)) {
       auto call = ConvolutionCall::create(p->geometry);
@@ -194,7 +201,7 @@ private:
         return call.status();
       wantScratch(p->scratch, call->scratchBytes());
       if (p->geometry.packedW)
-        AUTOPAR_RETURN_IF_ERROR(wantPacked(p->w, call->packedBytes()));
+        wantPacked(p->w, call->packedBytes());
       convolutions.emplace(p, call.take());
     } else if (auto *p = std::get_if<Attention>(&instruction.payload)) {
       auto call = AttentionCall::create(p->geometryOf(rankValues), threads);
@@ -228,7 +235,7 @@ private:
       auto call = MatmulCall::create(packed);
       if (!call)
         return call.status();
-      AUTOPAR_RETURN_IF_ERROR(wantPacked(p.dst, call->packedBytes()));
+      wantPacked(p.dst, call->packedBytes());
       matmuls.emplace(&p, call.take());
       return Status::ok();
     }
@@ -237,7 +244,7 @@ private:
     auto call = ConvolutionCall::create(packed);
     if (!call)
       return call.status();
-    AUTOPAR_RETURN_IF_ERROR(wantPacked(p.dst, call->packedBytes()));
+    wantPacked(p.dst, call->packedBytes());
     convolutions.emplace(&p, call.take());
     return Status::ok();
   }
