@@ -221,20 +221,6 @@ TEST(CorruptArtifact, RandomMetadataUnderValidDigestsNeverCrashes) {
   Contents contents = sample();
   std::vector<uint8_t> bytes = sampleBytes();
   std::mt19937_64 generator(2);
-  auto resealed = [](std::vector<uint8_t> file) {
-    uint32_t count;
-    std::memcpy(&count, file.data() + 20, 4);
-    for (uint32_t i = 0; i < count; ++i) {
-      uint8_t *row = file.data() + 4096 + i * 64;
-      uint64_t offset, size;
-      std::memcpy(&offset, row + 8, 8);
-      std::memcpy(&size, row + 16, 8);
-      std::memcpy(row + 32, Digest::of(file.data() + offset, size).bytes.data(), 16);
-    }
-    std::memcpy(file.data() + 48, Digest::of(file.data() + 4096, count * 64).bytes.data(), 16);
-    std::memcpy(file.data() + 4080, Digest::of(file.data(), 4080).bytes.data(), 16);
-    return file;
-  };
   ASSERT_TRUE(Reader::fromBytes(resealed(bytes), "test.bin").isOk());
   auto whole = Reader::fromBytes(bytes, "test.bin");
   int refused = 0;

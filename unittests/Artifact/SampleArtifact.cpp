@@ -169,4 +169,19 @@ std::vector<uint8_t> readBytes(const std::string &path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
+std::vector<uint8_t> resealed(std::vector<uint8_t> file) {
+  uint32_t count;
+  std::memcpy(&count, file.data() + 20, 4);
+  for (uint32_t i = 0; i < count; ++i) {
+    uint8_t *row = file.data() + 4096 + i * 64;
+    uint64_t offset, size;
+    std::memcpy(&offset, row + 8, 8);
+    std::memcpy(&size, row + 16, 8);
+    std::memcpy(row + 32, Digest::of(file.data() + offset, size).bytes.data(), 16);
+  }
+  std::memcpy(file.data() + 48, Digest::of(file.data() + 4096, count * 64).bytes.data(), 16);
+  std::memcpy(file.data() + 4080, Digest::of(file.data(), 4080).bytes.data(), 16);
+  return file;
+}
+
 } // namespace autopar::testing

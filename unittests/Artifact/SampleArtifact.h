@@ -29,4 +29,7 @@ void writeSampleWeights(const std::string &path);
 
 std::vector<uint8_t> readBytes(const std::string &path);
 
+/// The file with digests that fit what its sections and its header hold by now.
+std::vector<uint8_t> resealed(std::vector<uint8_t> file);
+
 } // namespace autopar::testing

@@ -81,6 +81,60 @@ TEST_F(SessionTest, ParametersOfManyEmptyRowsTakeNoTime) {
   EXPECT_TRUE(open(empty));
 }
 
+TEST_F(SessionTest, RanksThatWaitForeverAreTold) {
+  for (int32_t workers : {1, 2}) {
+    artifact::Contents stuck = contents(2);
+    artifact::Instruction receive;
+    receive.id = "nobody";
+    receive.queue = artifact::Queue::Receive;
+    receive.payload = artifact::Recv{0, 0, 16, 3};
+    stuck.classes[0].program.entries[1].instructions.push_back(receive);
+    stuck.ranks[0].peers = {1};
+    stuck.ranks[1].peers = {0};
+    SessionOptions options;
+    options.workers = workers;
+    auto session = open(stuck, std::move(options));
+    ASSERT_TRUE(session);
+    std::vector<float> x = sampleInput();
+    ASSERT_TRUE(session->setInput("x", DataType::F32, {kRows, kIn}, x.data()).isOk());
+    Status status = session->run(0, 1);
+    EXPECT_EQ(status.code(), StatusCode::BadInput);
+    EXPECT_NE(status.message().find("all ranks wait for each other forever; compile the model "
+                                    "again"),
+              std::string::npos)
+        << status.message();
+  }
+}
+
+/// The second layout needs more memory than the first, for which there is none planned either.
+TEST_F(SessionTest, PackedWeightsOfTwoLayoutsInOneBuffer) {
+  artifact::Contents packed = contents(1);
+  artifact::Program &program = packed.classes[0].program;
+  artifact::Buffer wide;
+  wide.name = "wide";
+  wide.shape = {64, 4096};
+  wide.bytes = 64 * 4096 * 4;
+  wide.offset = program.arenaBytes[0];
+  program.arenaBytes[0] += wide.bytes;
+  program.buffers.push_back(wide);
+  program.buffers[2].bytes = 64; // "w1.packed"
+  program.buffers[2].shape = {64};
+  artifact::MatmulGeometry geometry;
+  geometry.a = {{4, 64}, {64, 1}};
+  geometry.b = {{64, 4096}, {4096, 1}};
+  geometry.c = {{4, 4096}, {4096, 1}};
+  geometry.packedB = true;
+  artifact::Instruction pack;
+  pack.id = "wide/pack";
+  pack.queue = artifact::Queue::Compute;
+  pack.payload = artifact::Pack{int32_t(program.buffers.size() - 1), 2, geometry};
+  auto &load = program.entries[0].instructions;
+  load.insert(load.begin(), pack);
+  load.back().after = {1};
+  load.push_back(pack);
+  EXPECT_TRUE(open(packed));
+}
+
 TEST_F(SessionTest, RefusesWrongInputs) {
   auto session = open(contents(2));
   ASSERT_TRUE(session);
