@@ -135,6 +135,7 @@ def test_files_that_are_no_problem_are_refused(tmp_path: pathlib.Path) -> None:
     whole = write(tmp_path / "p.json.gz", drawn(1, nodes=60, strategies=3, edges=70))
     whole.write_bytes(whole.read_bytes()[:-200])
     for path, code, message in [(whole, 74, "broken gzip data"), (tmp_path / "none.json", 66, "cannot open"),
+                                (pathlib.Path("/dev/zero"), 65, "more than 1 GiB of text; expected a problem in JSON"),
                                 (write(tmp_path / "list.json", [1]), 65, "expected an object with the key 'problem'")]:
         answer = solve(path)
         assert answer.returncode == code and message in answer.stderr, answer.stderr

@@ -13,6 +13,9 @@ namespace {
 
 using nlohmann::json;
 
+/// Far above any problem of the contest; some megabytes of gzip can be any amount of text.
+constexpr size_t kMostTextBytes = size_t{1} << 30;
+
 Result<std::string> readMaybeGzip(const std::string &path) {
   gzFile file = gzopen(path.c_str(), "rb");
   if (!file)
@@ -20,8 +23,13 @@ Result<std::string> readMaybeGzip(const std::string &path) {
   std::string bytes;
   std::vector<char> block(1 << 20);
   int got = 0;
-  while ((got = gzread(file, block.data(), static_cast<unsigned>(block.size()))) > 0)
+  while ((got = gzread(file, block.data(), static_cast<unsigned>(block.size()))) > 0) {
     bytes.append(block.data(), static_cast<size_t>(got));
+    if (bytes.size() > kMostTextBytes) {
+      gzclose(file);
+      return Status::badInput(path + ": more than 1 GiB of text; expected a problem in JSON");
+    }
+  }
   // A stream that ends too early is told of only when it is closed.
   bool failed = gzclose(file) != Z_OK || got < 0;
   if (failed)
