@@ -327,8 +327,9 @@ void Session::State::takeTurns(RankTurns &turns, StuckRanks &stuck, int32_t work
                                             : checkOthers(rank, last);
     }
     if (progress == Progress::Pending && status.isOk()) {
-      isDeviceBusy |= rank.executor->awaitsDevice();
-      stuck.waits(turn.rank, handedOver);
+      bool awaitsDevice = rank.executor->awaitsDevice();
+      isDeviceBusy |= awaitsDevice;
+      stuck.waits(turn.rank, awaitsDevice ? std::nullopt : handedOver);
       if (!isDeviceBusy && stuck.all(rank.communicatorOfSteps().handedOver()))
         status = Status::badInput("all ranks wait for each other forever; compile the model again")
                      .at(placeOf(rank));

@@ -13,35 +13,48 @@ namespace autopar::runtime {
 /// All calls may come from any thread.
 class StuckRanks {
 public:
-  explicit StuckRanks(size_t ranks) : waitsSince(ranks, kRuns) {}
+  explicit StuckRanks(size_t ranks) : states(ranks) {}
 
   /// The rank is advanced now.
-  void runs(int32_t rank) { set(rank, kRuns); }
-  /// It was, and waits; `messages` had been handed over before (nothing: that is not known).
-  void waits(int32_t rank, std::optional<uint64_t> messages) {
-    set(rank, messages ? int64_t(*messages) : kRuns);
+  void runs(int32_t rank) {
+    std::lock_guard lock(mutex);
+    states[size_t(rank)].isRunning = true;
   }
-  void ends(int32_t rank) { set(rank, kEnded); }
+  /// It was, and waits; `messages` had been handed over before (nothing: that is not known, or its
+  /// device works).
+  void waits(int32_t rank, std::optional<uint64_t> messages) {
+    std::lock_guard lock(mutex);
+    State &state = states[size_t(rank)];
+    state.times = messages == state.messages ? state.times + 1 : 1;
+    state.messages = messages;
+    state.isRunning = false;
+  }
+  void ends(int32_t rank) {
+    std::lock_guard lock(mutex);
+    states[size_t(rank)].hasEnded = true;
+  }
 
   /// Whether all ranks that have not ended wait, and no message came since: `messages` are handed
-  /// over by now.
+  /// over by now. A collective may have work to do behind its last message and wait once more in
+  /// between, so each has waited many times.
   bool all(std::optional<uint64_t> messages) const {
     std::lock_guard lock(mutex);
-    for (int64_t since : waitsSince)
-      if (since != kEnded && (!messages || since != int64_t(*messages)))
+    for (const State &state : states)
+      if (!state.hasEnded &&
+          (!messages || state.isRunning || state.messages != messages || state.times < kMany))
         return false;
     return true;
   }
 
 private:
-  static constexpr int64_t kRuns = -1, kEnded = -2;
+  static constexpr int kMany = 200;
+  struct State {
+    std::optional<uint64_t> messages; ///< when it was advanced last
+    int times = 0;                    ///< that it waited since they came
+    bool isRunning = true, hasEnded = false;
+  };
   mutable std::mutex mutex;
-  std::vector<int64_t> waitsSince; ///< by rank: messages, or one of the above
-
-  void set(int32_t rank, int64_t since) {
-    std::lock_guard lock(mutex);
-    waitsSince[size_t(rank)] = since;
-  }
+  std::vector<State> states; ///< by rank
 };
 
 } // namespace autopar::runtime
