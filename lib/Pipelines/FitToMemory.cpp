@@ -6,6 +6,8 @@
 #include "SearchPlan.h"
 
 #include "autopar/Dialect/Exec/IR/Exec.h"
+#include "autopar/Interfaces/TensorLayout.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -46,6 +48,11 @@ public:
     if (failed(judge.load()))
       return failure();
     limit = judge.limitBytes();
+    // The search does not know what is fetched from host memory.
+    bool isWhole = now.recompute.empty() && now.offload.empty() && now.offloadActivations.empty();
+    if (isWhole && !handoff.modules.ordered && judge.surelyFits(now.believed.peakBytes) &&
+        bytesOfAll() <= limit)
+      return success();
     for (int round = 0; round < kFittings; ++round) {
       FailureOr<PlanJudge::Lowered> lowered = judge.lowered(now, handoff.modules);
       if (failed(lowered))
@@ -67,6 +74,21 @@ public:
   }
 
 private:
+  /// What a device would hold if it held the whole of every value until the end.
+  double bytesOfAll() {
+    double bytes = 0;
+    auto add = [&](TypeRange types) {
+      for (Type type : types)
+        if (auto tensor = dyn_cast<RankedTensorType>(type))
+          bytes += static_cast<double>(tensorBytes(tensor));
+    };
+    for (auto function : module.getOps<func::FuncOp>()) {
+      add(function.getArgumentTypes());
+      function.walk([&](Operation *op) { add(op->getResultTypes()); });
+    }
+    return bytes * static_cast<double>(std::max<int64_t>(1, now.microBatches));
+  }
+
   bool mayKeepLess() const {
     return options.recompute == "auto" ||
            (options.recompute == "none" && options.offloadActivations);
