@@ -2,6 +2,7 @@
 // The pass autopar-add-adapters: products with matrices of the model get low-rank adapters.
 #include "autopar/Training/Adapters.h"
 
+#include "LeadingOn.h"
 #include "NamePatterns.h"
 
 #include "autopar/Dialect/AutoPar/Gradients/FormulaBuilder.h"
@@ -76,8 +77,7 @@ public:
   }
 
   LogicalResult build(NamePatterns &patterns) {
-    llvm::MapVector<Operation *, MatrixProduct> products = findProducts(patterns.empty());
-    for (auto &[op, product] : products)
+    for (MatrixProduct &product : findProducts(patterns.empty()))
       if (patterns.empty() || llvm::any_of(product.parameters, [&](BlockArgument parameter) {
             return patterns.match(ParameterNames(parameter)) != NamePatterns::Match::None;
           }))
@@ -125,24 +125,16 @@ private:
     return product;
   }
 
-  /// In their order. Not the last on the way to a result (as PEFT's "all-linear" has it), nor those
-  /// that only lead to a choice (routers), where `onlyInner`.
-  llvm::MapVector<Operation *, MatrixProduct> findProducts(bool onlyInner) {
-    DenseSet<Operation *> before; // what leads to a product with a matrix
-    SmallVector<MatrixProduct> found;
-    for (Operation &op : llvm::reverse(function.getBody().front())) {
-      bool leadsOn =
-          !isa<TopKOp, ArgReduceOp>(op) &&
-          llvm::any_of(op.getUsers(), [&](Operation *user) { return before.contains(user); });
-      MatrixProduct product = productOf(&op);
-      if (product.op && (leadsOn || !onlyInner))
-        found.push_back(product);
-      if (product.op || leadsOn)
-        before.insert(&op);
-    }
-    llvm::MapVector<Operation *, MatrixProduct> products;
-    for (MatrixProduct &product : llvm::reverse(found))
-      products[product.op] = product;
+  /// In their order; without the last ones and routers (as PEFT's "all-linear" leaves out the last)
+  /// where `onlyInner`.
+  SmallVector<MatrixProduct> findProducts(bool onlyInner) {
+    Block &block = function.getBody().front();
+    DenseSet<Operation *> inner =
+        leadingOn(block, [&](Operation *op) { return static_cast<bool>(productOf(op).op); });
+    SmallVector<MatrixProduct> products;
+    for (Operation &op : block)
+      if (MatrixProduct product = productOf(&op); product.op && (!onlyInner || inner.contains(&op)))
+        products.push_back(product);
     return products;
   }
 

@@ -3,6 +3,7 @@
 // 8 bits. The choice is that of public recipes (torchao's "rowwise_with_gw_hp", torchtitan):
 // products with weights, but for the output layer and for what routes tokens to experts, whose
 // choice rounding would change. Their gradients follow (ContractionGradients.cpp).
+#include "LeadingOn.h"
 #include "NamePatterns.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
@@ -73,17 +74,15 @@ struct ScaleProductsPass : mlir::autopar::impl::ScaleProductsPassBase<ScaleProdu
       return signalPassFailure();
     int64_t scaled = 0;
     auto type = TypeAttr::get(Float8E4M3FNType::get(&getContext()));
-    DenseSet<Operation *> before; // what leads to a product with a weight
-    for (Operation &op : llvm::reverse(function.getBody().front())) {
-      auto isBefore = [&](Operation *user) { return before.contains(user); };
-      bool leadsOn = !isa<TopKOp, ArgReduceOp>(op) && llvm::any_of(op.getUsers(), isBefore);
+    Block &block = function.getBody().front();
+    DenseSet<Operation *> inner =
+        leadingOn(block, [](Operation *op) { return static_cast<bool>(WeightProduct(op)); });
+    for (Operation &op : block) {
       WeightProduct product(&op);
-      if (product && leadsOn && product.isEven() && !isKept.contains(product.weight)) {
+      if (product && inner.contains(&op) && product.isEven() && !isKept.contains(product.weight)) {
         product.op.setScaledToAttr(type);
         ++scaled;
       }
-      if (product || leadsOn)
-        before.insert(&op);
     }
     if (scaled == 0) {
       getOperation().emitError()
