@@ -166,27 +166,29 @@ def test_captured_steps_give_the_same_bits_as_steps_one_by_one(tmp_path, precisi
     assert len(set(results[0][0])) == 4
 
 
-def masked_attention(random) -> onnx.ModelProto:
-    """y = attention of x with a mask that is added to the scores: two heads of eight, and 128 positions of two samples."""
+def masked_attention(random, clears_rows: bool = False) -> onnx.ModelProto:
+    """y = attention of x with a mask that is added to the scores: two heads of eight, and 128 positions of two samples.
+    By ONNX's operator rows that see nothing are zero."""
     value = lambda name, *shape: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
     number = lambda name, array: onnx.numpy_helper.from_array(np.asarray(array), name)
     nodes, weights = [], [number("heads", np.array([2, 128, 2, 8])), number("joined", np.array([2, 128, 16])), number("scale", np.float32(8 ** -0.5))]
-    for part, order in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
+    for part, order in (("q", [0, 2, 1, 3]), ("k", [0, 2, 1, 3] if clears_rows else [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
         weights.append(number("w" + part, random.standard_normal((16, 16)).astype(np.float32) / 4))
         nodes += [onnx.helper.make_node("MatMul", ["x", "w" + part], [part + ".flat"]), onnx.helper.make_node("Reshape", [part + ".flat", "heads"], [part + ".heads"]),
                   onnx.helper.make_node("Transpose", [part + ".heads"], [part], perm=order)]
-    nodes += [onnx.helper.make_node("MatMul", ["q", "k"], ["raw"]), onnx.helper.make_node("Mul", ["raw", "scale"], ["scores"]),
-              onnx.helper.make_node("Add", ["scores", "mask"], ["masked"]), onnx.helper.make_node("Softmax", ["masked"], ["p"], axis=-1),
-              onnx.helper.make_node("MatMul", ["p", "v"], ["o"]), onnx.helper.make_node("Transpose", ["o"], ["o.rows"], perm=[0, 2, 1, 3]),
-              onnx.helper.make_node("Reshape", ["o.rows", "joined"], ["y"])]
+    products = [onnx.helper.make_node("MatMul", ["q", "k"], ["raw"]), onnx.helper.make_node("Mul", ["raw", "scale"], ["scores"]),
+                onnx.helper.make_node("Add", ["scores", "mask"], ["masked"]), onnx.helper.make_node("Softmax", ["masked"], ["p"], axis=-1),
+                onnx.helper.make_node("MatMul", ["p", "v"], ["o"])]
+    nodes += [onnx.helper.make_node("Attention", ["q", "k", "v", "mask"], ["o"])] if clears_rows else products
+    nodes += [onnx.helper.make_node("Transpose", ["o"], ["o.rows"], perm=[0, 2, 1, 3]), onnx.helper.make_node("Reshape", ["o.rows", "joined"], ["y"])]
     graph = onnx.helper.make_graph(nodes, "g", [value("x", 2, 128, 16), value("mask", 2, 1, 1, 128)], [value("y", 2, 128, 16)], weights)
-    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8)
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 23)], ir_version=10)
 
 
-@pytest.mark.parametrize("hidden", [np.finfo(np.float32).min, -1e9, -1e6])
-def test_rows_that_a_mask_hides_whole_have_no_gradient(tmp_path, hidden):
+@pytest.mark.parametrize("hidden, clears_rows", [(np.finfo(np.float32).min, False), (-1e9, False), (-1e6, False), (-np.inf, True)])
+def test_rows_that_a_mask_hides_whole_have_no_gradient(tmp_path, hidden, clears_rows):
     random = np.random.default_rng(1)
-    onnx.save(masked_attention(random), tmp_path / "m.onnx")
+    onnx.save(masked_attention(random, clears_rows), tmp_path / "m.onnx")
     mask = np.zeros((2, 1, 1, 128), np.float32)
     mask[0, ..., 100:] = mask[1] = hidden
     inputs = {"x": random.standard_normal((2, 128, 16)).astype(np.float32), "mask": mask, "target": random.standard_normal((2, 128, 16)).astype(np.float32)}

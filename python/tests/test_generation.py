@@ -2,6 +2,7 @@
 """Text from decoders whose key/value caches stay on the ranks, against onnxruntime reading whole sequences."""
 
 import pathlib
+import subprocess
 from typing import Dict, List
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import autopar
 from autopar import models
+from autopar.tools import find_tool
 from emulated_cuda import assert_alike, on_both
 
 VOCAB, BATCH, ROOM = 61, 3, 24
@@ -149,6 +151,15 @@ def test_an_emulated_gpu_computes_the_same(decoders: Dict[str, Decoder], tmp_pat
     inputs = {"input_ids": np.random.default_rng(2).integers(0, VOCAB, (BATCH, 2)), "cache_length": np.array([0, 3, 7])}
     results = on_both(decoders["llama3-8b"].cached, tmp_path, inputs, steps=2, bind={"batch": BATCH, "seq": 2}, options=CARRY)
     assert_alike(results, 1e-4)
+
+
+def test_prompts_are_a_call_for_attention_on_an_emulated_gpu(decoders: Dict[str, Decoder], tmp_path: pathlib.Path) -> None:
+    """In bf16, where cuDNN has it: of 16 tokens and more."""
+    inputs = {"input_ids": np.random.default_rng(2).integers(0, VOCAB, (BATCH, 16)), "cache_length": np.array([0, 3, 7])}
+    results = on_both(decoders["llama3-8b"].cached, tmp_path, inputs, bind={"batch": BATCH, "seq": 16}, options=[*CARRY, "--precision", "bf16"])
+    assert_alike(results, 2e-2)
+    text = subprocess.run([find_tool("autopar-translate"), "--dump", tmp_path / "cuda.bin"], check=True, capture_output=True, text=True).stdout
+    assert " attention (" in text
 
 
 def test_caches_of_bfloat16_are_masked_without_a_library(tmp_path: pathlib.Path) -> None:

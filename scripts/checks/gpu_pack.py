@@ -81,6 +81,9 @@ def small_cases() -> List[Dict[str, Any]]:
     # A text token by token, whose keys and values stay on the GPU; in the second heads share them.
     gpt2_steps = decoded(dict(gpt2, sizes=dict(SMALL, cache=40, opset=24)))
     llama_steps = decoded(dict(llama, sizes=dict(llama["sizes"], cache=40, opset=24)))
+    # Prompts of 20 tokens behind what caches hold, which is a call for attention behind a mask.
+    prompts = dict(llama_steps, bind={"batch": 4, "seq": 20}, steps=2,
+                   data={"input_ids": np.random.default_rng(2).integers(0, 101, (8, 20), dtype=np.int64), "cache_length": np.repeat([0, 20], 4)})
     return [
         dict(gpt2, name="gpt2", ranks=[1, 4], tolerance=1e-4),
         dict(bert, name="bert", ranks=[1, 4], tolerance=1e-4),
@@ -89,6 +92,7 @@ def small_cases() -> List[Dict[str, Any]]:
         dict(llama, name="llama-bf16", ranks=[1, 4], tolerance=3e-2, options=["--precision", "bf16"]),
         dict(gpt2_steps, name="gpt2-decoding", ranks=[1, 4], tolerance=1e-4, options=CARRIED),
         dict(llama_steps, name="llama-decoding-bf16", ranks=[1], tolerance=3e-2, options=[*CARRIED, "--precision", "bf16"]),
+        dict(prompts, name="llama-prompts-bf16", ranks=[1, 4], tolerance=3e-2, options=[*CARRIED, "--precision", "bf16"]),
         dict(resnet, name="resnet", ranks=[1], tolerance=1e-3),
         dict(resnet, name="resnet-bf16", ranks=[1], tolerance=5e-2, options=["--precision", "bf16"]),
         dict(images_step, name="resnet-training", ranks=[1], tolerance=2e-3),

@@ -2,8 +2,8 @@
 
 // All that read a bias read the same bound.
 // CHECK-LABEL: func.func @layers
-// CHECK: %[[N:.*]] = autopar.constant {autopar.id = "a/least"} dense<-1.2676506E+30> : tensor<f32>
-// CHECK: %[[L:.*]] = autopar.broadcast %[[N]] dims [] {autopar.id = "a/least.repeated"} : tensor<f32> -> tensor<2x1x1x8xf32>
+// CHECK: %[[N:.*]] = autopar.constant {autopar.id = "a/least/number"} dense<-1.2676506E+30> : tensor<f32>
+// CHECK: %[[L:.*]] = autopar.broadcast %[[N]] dims [] {autopar.id = "a/least"} : tensor<f32> -> tensor<2x1x1x8xf32>
 // CHECK: %[[B:.*]] = autopar.binary max %arg1, %[[L]] {autopar.id = "a/bound"}
 // Gradients get every row of a bias.
 // CHECK: %[[ROWS:.*]] = autopar.broadcast %[[B]] dims [0, 1, 2, 3] {autopar.id = "a/vjp/all_rows"} : tensor<2x1x1x8xf32> -> tensor<2x1x8x8xf32>

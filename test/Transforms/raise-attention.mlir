@@ -105,7 +105,7 @@ func.func @bert(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x5x8xf32>, %v: tensor<2x4
 // -----
 
 // As the importer writes Attention with a mask of booleans: rows that may see nothing are zero, which
-// they are not in a GPU's library.
+// they are not in a GPU's library. Of so few rows it takes products.
 // CUDNN-LABEL: func.func @onnx
 // CUDNN-NOT: autopar.attention
 // CHECK-LABEL: func.func @onnx
@@ -129,6 +129,55 @@ func.func @onnx(%q: tensor<2x4x3x8xf32>, %k: tensor<2x4x5x8xf32>, %v: tensor<2x4
   %w = autopar.select %rows, %zeros, %p : (tensor<2x4x3x5xi1>, tensor<2x4x3x5xf32>, tensor<2x4x3x5xf32>) -> tensor<2x4x3x5xf32>
   %y = autopar.dot_general %w, %v batch [0, 1] x [0, 1] contract [3] x [2] {autopar.id = "y"} : (tensor<2x4x3x5xf32>, tensor<2x4x5x8xf32>) -> tensor<2x4x3x8xf32>
   return %y : tensor<2x4x3x8xf32>
+}
+
+// -----
+
+// More rows are the library's there, and those that see nothing are cleared behind it, heads and rows swapped as the model
+// wants them. Which ones is computed once for both layers.
+// CUDNN-LABEL: func.func @prompt
+// CUDNN: %[[B:.*]] = autopar.select %arg2, {{.*}} {autopar.id = "y/mask"}
+// CUDNN: %[[L:.*]] = autopar.reduce max %[[B]] dims [3]
+// CUDNN: %[[E:.*]] = autopar.compare eq %[[L]], {{.*}} -> tensor<2x1x16xi1>
+// CUDNN: %[[H:.*]] = autopar.transpose %[[E]] {{.*}} -> tensor<2x16x1xi1>
+// CUDNN-NOT: autopar.reduce
+// CUDNN: %[[A:.*]], %{{.*}} = autopar.attention %arg0, %arg1, %arg1 bias %[[B]]
+// CUDNN: %[[S:.*]] = autopar.transpose %[[A]] {{.*}} -> tensor<2x16x4x8xf32>
+// CUDNN: %[[R:.*]] = autopar.broadcast %[[H]] dims [0, 1, 2] {{.*}} -> tensor<2x16x4x8xi1>
+// CUDNN: %[[Y:.*]] = autopar.select %[[R]], %{{.*}}, %[[S]]
+// CUDNN: autopar.attention %{{.*}}, %arg1, %arg1 bias %[[B]]
+// CUDNN: autopar.select %{{.*}}, %{{.*}}, %{{.*}} {autopar.id = "z/rows/cleared"}
+// CUDNN: return %[[Y]]
+// CHECK-LABEL: func.func @prompt
+// CHECK-COUNT-2: autopar.attention
+// CHECK-NOT: autopar.reduce
+func.func @prompt(%q: tensor<2x4x16x8xf32>, %k: tensor<2x4x24x8xf32>, %mask: tensor<2x1x16x24xi1>) -> (tensor<2x16x4x8xf32>, tensor<2x4x16x8xf32>) {
+  %seen = autopar.broadcast %mask dims [0, 1, 2, 3] : tensor<2x1x16x24xi1> -> tensor<2x4x16x24xi1>
+  %infinity = autopar.constant dense<0xFF800000> : tensor<f32>
+  %zero = autopar.constant dense<0.0> : tensor<f32>
+  %fill = autopar.broadcast %infinity dims [] : tensor<f32> -> tensor<2x4x16x24xf32>
+  %fills = autopar.broadcast %infinity dims [] : tensor<f32> -> tensor<2x4x16x1xf32>
+  %zeros = autopar.broadcast %zero dims [] : tensor<f32> -> tensor<2x4x16x24xf32>
+  %s = autopar.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x4x16x8xf32>, tensor<2x4x24x8xf32>) -> tensor<2x4x16x24xf32>
+  %masked = autopar.select %seen, %s, %fill : (tensor<2x4x16x24xi1>, tensor<2x4x16x24xf32>, tensor<2x4x16x24xf32>) -> tensor<2x4x16x24xf32>
+  %p = autopar.softmax %masked dim 3 : tensor<2x4x16x24xf32>
+  %largest = autopar.reduce max %masked dims [3] : tensor<2x4x16x24xf32> -> tensor<2x4x16xf32>
+  %column = autopar.reshape %largest : tensor<2x4x16xf32> -> tensor<2x4x16x1xf32>
+  %empty = autopar.compare eq %column, %fills : (tensor<2x4x16x1xf32>, tensor<2x4x16x1xf32>) -> tensor<2x4x16x1xi1>
+  %rows = autopar.broadcast %empty dims [0, 1, 2, 3] : tensor<2x4x16x1xi1> -> tensor<2x4x16x24xi1>
+  %w = autopar.select %rows, %zeros, %p : (tensor<2x4x16x24xi1>, tensor<2x4x16x24xf32>, tensor<2x4x16x24xf32>) -> tensor<2x4x16x24xf32>
+  %y = autopar.dot_general %w, %k batch [0, 1] x [0, 1] contract [3] x [2] {autopar.id = "y"} : (tensor<2x4x16x24xf32>, tensor<2x4x24x8xf32>) -> tensor<2x4x16x8xf32>
+  %s1 = autopar.dot_general %y, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<2x4x16x8xf32>, tensor<2x4x24x8xf32>) -> tensor<2x4x16x24xf32>
+  %masked1 = autopar.select %seen, %s1, %fill : (tensor<2x4x16x24xi1>, tensor<2x4x16x24xf32>, tensor<2x4x16x24xf32>) -> tensor<2x4x16x24xf32>
+  %p1 = autopar.softmax %masked1 dim 3 : tensor<2x4x16x24xf32>
+  %largest1 = autopar.reduce max %masked1 dims [3] : tensor<2x4x16x24xf32> -> tensor<2x4x16xf32>
+  %column1 = autopar.reshape %largest1 : tensor<2x4x16xf32> -> tensor<2x4x16x1xf32>
+  %empty1 = autopar.compare eq %column1, %fills : (tensor<2x4x16x1xf32>, tensor<2x4x16x1xf32>) -> tensor<2x4x16x1xi1>
+  %rows1 = autopar.broadcast %empty1 dims [0, 1, 2, 3] : tensor<2x4x16x1xi1> -> tensor<2x4x16x24xi1>
+  %w1 = autopar.select %rows1, %zeros, %p1 : (tensor<2x4x16x24xi1>, tensor<2x4x16x24xf32>, tensor<2x4x16x24xf32>) -> tensor<2x4x16x24xf32>
+  %z = autopar.dot_general %w1, %k batch [0, 1] x [0, 1] contract [3] x [2] {autopar.id = "z"} : (tensor<2x4x16x24xf32>, tensor<2x4x24x8xf32>) -> tensor<2x4x16x8xf32>
+  %t = autopar.transpose %y permutation [0, 2, 1, 3] : tensor<2x4x16x8xf32> -> tensor<2x16x4x8xf32>
+  return %t, %z : tensor<2x16x4x8xf32>, tensor<2x4x16x8xf32>
 }
 
 // -----

@@ -55,7 +55,7 @@ private:
     OpBuilder builder(root->getContext());
     builder.setInsertionPointAfterValue(bias);
     Value least =
-        repeat(builder, cast<RankedTensorType>(bias.getType()), leastOf(bias), root, "least");
+        repeatNumber(builder, root, cast<RankedTensorType>(bias.getType()), leastOf(bias), "least");
     auto made =
         BinaryOp::create(builder, root->getLoc(), bias.getType(), BinaryKind::Max, bias, least);
     nameAfter(made, root, "bound");
@@ -84,27 +84,15 @@ private:
   static Value visibleRows(Value sums, Operation *root) {
     OpBuilder builder(root);
     auto type = cast<RankedTensorType>(sums.getType());
-    Value bound = repeat(builder, type, kHiddenRow, root, "hidden");
-    Value none = repeat(builder, type, std::numeric_limits<double>::infinity(), root, "no_weight");
+    Value bound = repeatNumber(builder, root, type, kHiddenRow, "hidden");
+    Value none =
+        repeatNumber(builder, root, type, std::numeric_limits<double>::infinity(), "no_weight");
     auto isVisible = CompareOp::create(builder, root->getLoc(), type.clone(builder.getI1Type()),
                                        ComparePredicate::Gt, sums, bound);
     auto made = SelectOp::create(builder, root->getLoc(), type, isVisible, sums, none);
     nameAfter(isVisible, root, "is_visible");
     nameAfter(made, root, "visible_rows");
     return made;
-  }
-
-  /// `number` in every element; its operations are named `name` and `name`.repeated.
-  static Value repeat(OpBuilder &builder, RankedTensorType type, double number, Operation *root,
-                      StringRef name) {
-    Type element = type.getElementType();
-    auto one = ConstantOp::create(builder, root->getLoc(),
-                                  DenseElementsAttr::get(RankedTensorType::get({}, element),
-                                                         builder.getFloatAttr(element, number)));
-    auto all = BroadcastOp::create(builder, root->getLoc(), type, one, ArrayRef<int64_t>{});
-    nameAfter(one, root, name);
-    nameAfter(all, root, (name + ".repeated").str());
-    return all;
   }
 };
 

@@ -199,14 +199,14 @@ private:
     return slice(value, 2, block.begin, block.end - block.begin, name);
   }
   /// Rows of blocks one after the other. Those of all heads are put together as a model has them,
-  /// which then reads them as they lie.
+  /// which then reads them as they lie (readUnswapped).
   Value joined(ArrayRef<Value> blocks, StringRef name) {
     if (blocks.size() == 1)
       return blocks.front();
     auto swapHeads = [&](Value value) {
-      return typeOf(value).getRank() == 4 ? make<TransposeOp>((name + ".swapped").str(), value,
-                                                              ArrayRef<int64_t>({0, 2, 1, 3}))
-                                          : value;
+      return typeOf(value).getRank() == 4
+                 ? swapHeadsAndRows(builder, op, value, prefix + name + ".swapped")
+                 : value;
     };
     SmallVector<Value> parts = llvm::map_to_vector(blocks, swapHeads);
     int64_t dim = typeOf(parts.front()).getRank() == 4 ? 1 : 2;
@@ -215,18 +215,6 @@ private:
     for (Value part : parts)
       shape[dim] += typeOf(part).getDimSize(dim);
     return swapHeads(make<ConcatOp>(name, typeOf(parts.front()).clone(shape), parts, dim));
-  }
-  /// Who swaps heads and rows of what joined() gives, as models do, reads what it is made of.
-  static void readUnswapped(Value joined) {
-    auto swap = joined.getDefiningOp<TransposeOp>();
-    if (!swap)
-      return;
-    for (Operation *user : llvm::make_early_inc_range(swap->getUsers()))
-      if (auto back = dyn_cast<TransposeOp>(user);
-          back && back.getPermutation() == swap.getPermutation()) {
-        back.replaceAllUsesWith(swap.getInput());
-        back.erase();
-      }
   }
   /// The sum of what blocks give the rows of `like` from `first` on, in f32 at least.
   Value added(ArrayRef<Value> blocks, ArrayRef<int64_t> first, Value like, StringRef name) {

@@ -95,9 +95,19 @@ OpTy replaceKeepingId(PatternRewriter &rewriter, Operation *root, Args &&...args
 }
 
 /// Names an operation that a pattern makes besides the one that takes the id of `root`.
-inline void nameAfter(Operation *op, Operation *root, StringRef part) {
+inline void nameAfter(Operation *op, Operation *root, const Twine &part) {
   standFor(op, root, getOpId(root) + "/" + part);
 }
+
+/// `number` in every element of a tensor, made of a constant; named after `root`.
+Value repeatNumber(OpBuilder &builder, Operation *root, RankedTensorType type, double number,
+                   StringRef name);
+
+/// [b, heads, rows, size] as [b, rows, heads, size], or back; named after `root`.
+TransposeOp swapHeadsAndRows(OpBuilder &builder, Operation *root, Value value, const Twine &name);
+
+/// Lets those who swap heads and rows of what was swapped, as models do, read what it was.
+void readUnswapped(Value swapped);
 
 void populateActivationPatterns(RewritePatternSet &patterns);
 void populateRowPatterns(RewritePatternSet &patterns);

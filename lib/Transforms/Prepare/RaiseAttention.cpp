@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-raise-attention.
 #include "CompositeMatching.h"
+#include "HiddenRows.h"
 #include "TriangleMask.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
@@ -222,18 +223,8 @@ std::optional<Scores> readScores(Weights weights, TriangleMasks &masks) {
 Value sinkOfHeads(OpBuilder &builder, Operation *root, Value column) {
   int64_t heads = typeOf(column).getDimSize(1), dim = 1;
   Type element = typeOf(column).getElementType();
-  if (std::optional<double> number = splatValue(column)) {
-    auto scalar = RankedTensorType::get({}, element);
-    auto constant =
-        ConstantOp::create(builder, root->getLoc(),
-                           DenseElementsAttr::get(scalar, builder.getFloatAttr(element, *number)));
-    auto repeated =
-        BroadcastOp::create(builder, root->getLoc(), RankedTensorType::get(heads, element),
-                            constant, ArrayRef<int64_t>{});
-    nameAfter(constant, root, "sink/number");
-    nameAfter(repeated, root, "sink");
-    return repeated;
-  }
+  if (std::optional<double> number = splatValue(column))
+    return repeatNumber(builder, root, RankedTensorType::get(heads, element), *number, "sink");
   while (typeOf(column).getRank() != 1) {
     auto broadcast = column.getDefiningOp<BroadcastOp>();
     auto reshape = column.getDefiningOp<ReshapeOp>();
@@ -279,19 +270,9 @@ Value unrepeated(OpBuilder &builder, Operation *root, Value bias) {
 /// Conditions as a bias: 0 where they hold, else `fill`.
 Value biasOf(OpBuilder &builder, Operation *root, Value seen, FloatAttr fill) {
   RankedTensorType type = typeOf(seen).clone(fill.getType());
-  auto number = [&](double value, StringRef name) -> Value {
-    auto scalar = RankedTensorType::get({}, type.getElementType());
-    auto constant = ConstantOp::create(
-        builder, root->getLoc(),
-        DenseElementsAttr::get(scalar, builder.getFloatAttr(type.getElementType(), value)));
-    auto repeated =
-        BroadcastOp::create(builder, root->getLoc(), type, constant, ArrayRef<int64_t>{});
-    nameAfter(constant, root, (name + "/number").str());
-    nameAfter(repeated, root, name);
-    return repeated;
-  };
-  auto bias = SelectOp::create(builder, root->getLoc(), type, seen, number(0, "seen"),
-                               number(fill.getValueAsDouble(), "hidden"));
+  Value zero = repeatNumber(builder, root, type, 0, "seen"),
+        hidden = repeatNumber(builder, root, type, fill.getValueAsDouble(), "hidden");
+  auto bias = SelectOp::create(builder, root->getLoc(), type, seen, zero, hidden);
   nameAfter(bias, root, "mask");
   return bias;
 }
@@ -317,9 +298,12 @@ public:
                         product.getRhsFree()),
          value =
              rowOrder(root.getRhs(), root.getRhsBatch(), root.getRhsFree(), root.getRhsContract());
-    if (!query || !key || !value || !runs(root, *scores) ||
-        (weights->largest && (scores->bias || scores->seen) && !clearsHiddenRows(target)))
-      return; // a triangle alone hides no row
+    if (!query || !key || !value || !runs(root, *scores))
+      return;
+    // A triangle alone hides no row.
+    bool clears = weights->largest && (scores->bias || scores->seen) && !clearsHiddenRows(target);
+    if (clears && (scores->causal || product.getType().getDimSize(2) < kLeastRows))
+      return;
     OpBuilder builder(root);
     Value sink;
     if (weights->sink && !(sink = sinkOfHeads(builder, root, weights->sink)))
@@ -339,11 +323,20 @@ public:
                                          scores->causal, scores->window, sink);
     if (StringRef id = getOpId(root); !id.empty())
       setOpId(attention, id);
-    root.replaceAllUsesWith(attention.getOutput());
+    Value output = attention.getOutput();
+    if (clears)
+      output = hiddenRows.clear(root, output, bias);
+    root.replaceAllUsesWith(output);
+    if (clears)
+      readUnswapped(output);
     eraseDead(root);
   }
 
 private:
+  /// Of fewer rows, reading keys and values is what takes the time: a call for tiles of 128 rows
+  /// and another pass over what it gives gain nothing.
+  static constexpr int64_t kLeastRows = 16;
+
   bool runs(DotGeneralOp root, const Scores &scores) const {
     if (root.getType().getNumElements() == 0)
       return false; // libraries want something to do
@@ -397,6 +390,7 @@ private:
   FloatType narrow; ///< what f32 is going to be computed in; null for f32
   TriangleMasks masks;
   DenseMap<std::pair<Value, Attribute>, Value> biases; ///< by conditions and fill
+  HiddenRows hiddenRows;
 };
 
 struct RaiseAttentionPass : mlir::autopar::impl::RaiseAttentionPassBase<RaiseAttentionPass> {
