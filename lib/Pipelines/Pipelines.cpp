@@ -261,10 +261,10 @@ static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
   manager.addNestedPass<func::FuncOp>(createFoldRepeatedHeadsPass());
   addExpandConvolutionGradients(manager, lower);
   if (isForCuda) {
-    ReduceFewRowsPassOptions single;
-    single.rows = single.rowsOfMade = 0;
-    single.rowsOfBatch = 1;
-    manager.addNestedPass<func::FuncOp>(createReduceFewRowsPass(single));
+    ReduceFewRowsPassOptions ofBatch;
+    ofBatch.rows = ofBatch.rowsOfMade = 0;
+    ofBatch.rowsOfBatch = 8;
+    manager.addNestedPass<func::FuncOp>(createReduceFewRowsPass(ofBatch));
     manager.addNestedPass<func::FuncOp>(createBoundAttentionBiasPass());
   }
   manager.addNestedPass<func::FuncOp>(createExpandAccumulatorsPass());

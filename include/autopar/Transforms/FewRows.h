@@ -10,7 +10,8 @@ namespace mlir::autopar {
 /// however much that costs, and has its name.
 constexpr llvm::StringLiteral kFewRows = "autopar.few_rows";
 
-/// On a sum of products for rows that meet a matrix of their own each: its kernel has its name.
+/// On a sum of products for rows of which one, or a few, meet a matrix of their own: its kernel has
+/// its name, and reads the matrix once for all of them.
 constexpr llvm::StringLiteral kRowsOfBatch = "autopar.rows_of_batch";
 
 /// On a transposition: it is computed rather than looked through, so that whoever reads it reads

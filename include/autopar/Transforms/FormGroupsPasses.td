@@ -559,7 +559,7 @@ def ReduceFewRowsPass : Pass<"autopar-reduce-few-rows", "mlir::func::FuncOp"> {
   let options = [
     Option<"rows", "rows", "int64_t", "2", "rows up to which a kernel is faster than a library call">,
     Option<"rowsOfMade", "rows-of-made", "int64_t", "4", "the same for weights that would have to be made for the call">,
-    Option<"rowsOfBatch", "rows-of-batch", "int64_t", "0", "the same for rows that meet a matrix of their own each, as tokens meet their caches">,
+    Option<"rowsOfBatch", "rows-of-batch", "int64_t", "0", "the same for a batch of products with a matrix each, as tokens meet their caches">,
   ];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }

@@ -12,8 +12,9 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
-/// Sums of columns that a thread has at most: they are joined through shared memory.
-static constexpr size_t kMostColumnSums = 8;
+/// Sums of columns that a thread has at most, of each part and in all: they are joined through
+/// shared memory.
+static constexpr int64_t kMostColumnSums = 8, kMostSums = 16;
 
 void GpuRowEmitter::divide() {
   int64_t columns = 0;
@@ -21,7 +22,10 @@ void GpuRowEmitter::divide() {
     return ElementLoweringOpInterface(row.op).isRowDivisible();
   });
   for (auto [i, loop] : llvm::enumerate(plan.loops)) {
-    (loop.isRow ? rowLength : rowCount) *= loop.extent;
+    bool isPart = llvm::is_contained(plan.partLoops, i);
+    (isPart ? parts : loop.isRow ? rowLength : rowCount) *= loop.extent;
+    if (isPart)
+      continue;
     if (loop.isRow)
       innerLoops.push_back(i);
     else if (static_cast<int64_t>(i) != plan.columnLoop)
@@ -36,7 +40,9 @@ void GpuRowEmitter::divide() {
   int64_t columnWidth = 1;
   if (columns > 0 && reducesOnly()) {
     columnWidth = chooseVectorWidth(emitter, columns, rowCount * rowLength);
-    while (columnWidth > 1 && columnWidth * plan.rowOps.size() > kMostColumnSums)
+    auto sums = static_cast<int64_t>(plan.rowOps.size());
+    while (columnWidth > 1 &&
+           (columnWidth * sums > kMostColumnSums || columnWidth * sums * parts > kMostSums))
       columnWidth /= 2;
   }
   int64_t tensors = llvm::count_if(
@@ -48,11 +54,19 @@ void GpuRowEmitter::divide() {
     outerLoops.push_back(plan.columnLoop);
 }
 
-void GpuRowEmitter::bindColumn(OpBuilder &builder, int64_t number) {
-  Value column = firstColumn;
-  if (number > 0)
-    column = arith::AddIOp::create(builder, loc, column, indexConstant(builder, loc, number));
-  emitter.rebind(plan.columnLoop, column);
+void GpuRowEmitter::bindOwnRow(OpBuilder &builder, int64_t number) {
+  if (team.kind == RowTeam::Kind::Column) {
+    Value column = firstColumn;
+    if (int64_t further = number % team.columns; further > 0)
+      column = arith::AddIOp::create(builder, loc, column, indexConstant(builder, loc, further));
+    emitter.rebind(plan.columnLoop, column);
+  }
+  int64_t part = number / team.columns;
+  for (unsigned loop : llvm::reverse(plan.partLoops)) {
+    int64_t extent = plan.loops[loop].extent;
+    emitter.rebind(loop, indexConstant(builder, loc, part % extent));
+    part /= extent;
+  }
 }
 
 /// Finds the thread's row and binds its loops; returns whether there is one (null: always).
@@ -80,9 +94,10 @@ Value GpuRowEmitter::locate(OpBuilder &builder) {
       firstColumn = arith::MinUIOp::create(builder, loc, firstColumn,
                                            indexConstant(builder, loc, columns - team.columns));
     }
-    bindColumn(builder, 0);
+    bindOwnRow(builder, 0);
     return {};
   }
+  bindOwnRow(builder, 0);
   if (team.kind == RowTeam::Kind::Thread) {
     row = emitGridIndex(builder, loc, team.rowsPerBlock);
     member = indexConstant(builder, loc, 0);
@@ -223,7 +238,7 @@ SmallVector<Value> GpuRowEmitter::emitRound(OpBuilder &builder, Value round, boo
       }
       emitter.forget();
       values =
-          overColumns(builder, values, [&](ValueRange own) { return body(builder, inside, own); });
+          overOwnRows(builder, values, [&](ValueRange own) { return body(builder, inside, own); });
       keepRowInputs(builder);
     }
   }
@@ -255,17 +270,18 @@ SmallVector<Value> GpuRowEmitter::overRow(OpBuilder &builder, ValueRange carried
 
 //===-- passes -------------------------------------------------------------------------------===//
 
-/// Does for each of the thread's columns what `body` does with the values that belong to it.
+/// Does for each of the thread's rows what `body` does with the values that belong to it. LLVM
+/// reads once what all of them read.
 SmallVector<Value>
-GpuRowEmitter::overColumns(OpBuilder &builder, ValueRange values,
+GpuRowEmitter::overOwnRows(OpBuilder &builder, ValueRange values,
                            function_ref<SmallVector<Value>(ValueRange own)> body) {
-  if (team.columns == 1)
+  if (ownRows() == 1)
     return body(values);
   SmallVector<Value> all;
-  size_t each = values.size() / team.columns;
-  for (int64_t column = 0; column < team.columns; ++column) {
-    bindColumn(builder, column);
-    llvm::append_range(all, body(values.slice(column * each, each)));
+  size_t each = values.size() / ownRows();
+  for (int64_t row = 0; row < ownRows(); ++row) {
+    bindOwnRow(builder, row);
+    llvm::append_range(all, body(values.slice(row * each, each)));
   }
   return all;
 }
@@ -288,7 +304,7 @@ void GpuRowEmitter::emitStage(OpBuilder &builder, int64_t stage) {
   }
   if (passes.empty())
     return;
-  for (int64_t column = 0; column < team.columns; ++column)
+  for (int64_t row = 0; row < ownRows(); ++row)
     llvm::append_range(carried, starts);
   SmallVector<Value> sums =
       overRow(builder, carried, [&](OpBuilder &inner, Value inside, ValueRange values) {
@@ -307,7 +323,7 @@ void GpuRowEmitter::emitStage(OpBuilder &builder, int64_t stage) {
         return next;
       });
   emitter.forget();
-  SmallVector<Value> joined = overColumns(builder, sums, [&](ValueRange own) {
+  SmallVector<Value> joined = overOwnRows(builder, sums, [&](ValueRange own) {
     SmallVector<Value> values;
     for (Running &running : passes)
       llvm::append_range(
@@ -316,10 +332,10 @@ void GpuRowEmitter::emitStage(OpBuilder &builder, int64_t stage) {
   });
   if (throughMemory())
     emitBarrier(builder, loc);
-  // Who alone stores what a column sums up to joins it alone, too.
+  // Who alone stores what a row sums up to joins it alone, too.
   emitWhere(builder, loc, storesWhereJoined() ? storesRow(builder) : Value(),
             [&](OpBuilder &inner) {
-              overColumns(inner, joined, [&](ValueRange own) {
+              overOwnRows(inner, joined, [&](ValueRange own) {
                 finish(inner, passes, own, sums);
                 if (storesWhereJoined())
                   storeRowResults(inner);

@@ -50,8 +50,10 @@ private:
   int64_t columnBlocks() const {
     return llvm::divideCeil(plan.loops[plan.columnLoop].extent, kWarpThreads * team.columns);
   }
-  /// Says which of the thread's columns is meant from here on.
-  void bindColumn(OpBuilder &builder, int64_t number);
+  /// How many rows a thread, or its team, has: neighbouring columns, the plan's parts of each.
+  int64_t ownRows() const { return team.columns * parts; }
+  /// Says which of them is meant from here on.
+  void bindOwnRow(OpBuilder &builder, int64_t number);
   Value locate(OpBuilder &builder);
   void findRowInputs();
   void keepRowInputs(OpBuilder &builder);
@@ -61,7 +63,7 @@ private:
   SmallVector<Value> overRow(OpBuilder &builder, ValueRange carried, EmitElement body);
   SmallVector<Value> emitRound(OpBuilder &builder, Value round, bool isWhole, ValueRange carried,
                                EmitElement body);
-  SmallVector<Value> overColumns(OpBuilder &builder, ValueRange values,
+  SmallVector<Value> overOwnRows(OpBuilder &builder, ValueRange values,
                                  function_ref<SmallVector<Value>(ValueRange own)> body);
   SmallVector<Value> join(OpBuilder &builder, Running &running, ValueRange sums);
   SmallVector<Value> readJoined(OpBuilder &builder, const Running &running, ValueRange buffers,
@@ -79,7 +81,9 @@ private:
   void sumMarked(OpBuilder &builder, ElementLoweringOpInterface op);
   bool storesMarked() const;
   void storeMarkedRow(OpBuilder &builder);
-  bool storesWhereJoined() const { return team.kind == RowTeam::Kind::Column && reducesOnly(); }
+  bool storesWhereJoined() const {
+    return (team.kind == RowTeam::Kind::Column || parts > 1) && reducesOnly();
+  }
   Value both(OpBuilder &builder, Value a, Value b) {
     return a && b ? arith::AndIOp::create(builder, loc, a, b).getResult() : a ? a : b;
   }
@@ -95,7 +99,8 @@ private:
   const KernelPlan &plan;
   Location loc;
   SmallVector<unsigned> outerLoops, innerLoops;
-  int64_t rowLength = 1, rowCount = 1;
+  int64_t rowLength = 1, rowCount = 1; ///< rows: parts of one count once
+  int64_t parts = 1;
   RowTeam team;
   SmallVector<RowInput> rowInputs; ///< that are still read from where they came
   int64_t sharedBytes = 0;         ///< that rows wait in

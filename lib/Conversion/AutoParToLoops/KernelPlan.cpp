@@ -51,6 +51,10 @@ bool KernelPlan::hasFewRows() const {
   return llvm::all_of(rowOps, [](PlannedRowOp row) { return row.op->hasAttr(kFewRows); });
 }
 
+bool KernelPlan::hasRowsOfBatch() const {
+  return llvm::all_of(rowOps, [](PlannedRowOp row) { return row.op->hasAttr(kRowsOfBatch); });
+}
+
 bool KernelPlan::isPosition(ArrayRef<AffineExpr> index, ArrayRef<int64_t> shape,
                             ArrayRef<AffineExpr> current, ArrayRef<int64_t> currentShape) const {
   if (llvm::product_of(shape) != llvm::product_of(currentShape))
@@ -86,6 +90,7 @@ public:
   void chooseColumn();
   bool reducesOnly() const;
   void chooseParts();
+  void chooseRowsOfTeam();
   void chooseLanes();
   void chooseTile();
 
@@ -445,6 +450,43 @@ void LoopPlanner::chooseParts() {
     plan.partLoops.push_back(columns.front());
 }
 
+/// For a GPU: rows that meet the same matrix are parts, so that it is read once for all of them;
+/// and of a matrix whose lines are summed up, some neighbouring lines, which then share what is
+/// read of the rows.
+void LoopPlanner::chooseRowsOfTeam() {
+  constexpr int64_t mostSums = 16, mostLines = 4;
+  if (!reducesOnly() || !plan.hasRowsOfBatch() ||
+      !llvm::all_of(plan.outputs, [](const PlannedOutput &output) { return output.isRowLevel; }))
+    return;
+  Accesses accesses = collect();
+  auto elements = [](const PlannedRead &read) {
+    return read.input ? llvm::product_of(shapeOf(read.input)) : 0;
+  };
+  auto largest = llvm::max_element(accesses.reads, [&](const PlannedRead &a, const PlannedRead &b) {
+    return elements(a) < elements(b);
+  });
+  const LinearForm &matrix = accesses.forms[largest - accesses.reads.begin()];
+  int64_t parts = 1, lines = -1;
+  for (auto [i, loop] : llvm::enumerate(plan.loops)) {
+    if (loop.isRow)
+      continue;
+    lines = i;
+    if (static_cast<int64_t>(i) != plan.columnLoop && matrix.coefficientOf(i) == 0 &&
+        !matrix.isNonlinearIn(i) && parts * loop.extent <= mostSums) {
+      plan.partLoops.push_back(i);
+      parts *= loop.extent;
+    }
+  }
+  if (plan.columnLoop >= 0 || lines < 0 || matrix.coefficientOf(lines) == 0)
+    return;
+  int64_t together = std::min(mostLines, mostSums / parts), extent = plan.loops[lines].extent;
+  if (together < 2 || extent % together != 0)
+    return;
+  AffineExpr first = getAffineDimExpr(lines, context), next = getAffineDimExpr(lines + 1, context);
+  replaceLoop(lines, {{extent / together, false}, {together, false}}, first * together + next);
+  plan.partLoops.push_back(lines + 1);
+}
+
 /// A row in pieces of some vectors each (the blocks of quantized weights, each with a scale): a
 /// loop over a piece is too short to be worth summing up its vector behind it.
 void LoopPlanner::chooseLanes() {
@@ -499,6 +541,8 @@ FailureOr<KernelPlan> KernelPlan::make(const GroupBody &body, Target target) {
   if (target == Target::Cpu) {
     planner.chooseParts();
     planner.chooseLanes();
+  } else {
+    planner.chooseRowsOfTeam();
   }
   planner.chooseTile();
   return plan;

@@ -57,8 +57,9 @@ public:
   SmallVector<int64_t> domainShape;
   /// The loop dimension over which vectors of rows run, or -1 when vectors run along the row.
   int64_t columnLoop = -1;
-  /// On CPUs: short loops over rows that run innermost, so that what all of their rows read is
-  /// computed once: the parts of a byte, the few rows that weights are multiplied by.
+  /// Short loops over rows that run innermost, so that what all of their rows read is read and
+  /// computed once: the parts of a byte, the few rows that weights are multiplied by. A GPU's team
+  /// of threads takes all of them.
   SmallVector<unsigned> partLoops;
   /// The number of innermost row loops that are a short piece of the row, walked over again and
   /// again by those around them, or 0: vectors run along such a piece.
@@ -73,8 +74,9 @@ public:
   SmallVector<int64_t> extents() const;
   /// Shape that rowIndex indexes.
   SmallVector<int64_t> rowIndexShape() const;
-  /// Whether all sums are products of few rows (FewRows.h).
+  /// Whether all sums are products of few rows with weights, or with a matrix each (FewRows.h).
   bool hasFewRows() const;
+  bool hasRowsOfBatch() const;
   /// Whether `op` is one of rowOps.
   bool isRowOp(Operation *op) const;
   /// Whether `index` of a tensor of `shape` is the current point (the current row), by row-major

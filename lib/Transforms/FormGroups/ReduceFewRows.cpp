@@ -70,9 +70,9 @@ bool onlyReadsWeights(DotGeneralOp product, int64_t mostRows, int64_t mostRowsOf
          (rows <= mostRowsOfMade && isMadeOfLess(product.getRhs()));
 }
 
-/// Whether each row meets a matrix of its own: a call for many such products has tiles for more
+/// Whether few rows meet a matrix of their own: a call for many such products has tiles for more
 /// rows than there are.
-bool isOfSingleRows(DotGeneralOp product, int64_t mostRows) {
+bool isOfRowsOfBatch(DotGeneralOp product, int64_t mostRows) {
   return isLibraryContraction(product) && !product.getLhsBatch().empty() &&
          !product.getRhsFree().empty() && !product.getRhsContract().empty() &&
          rowsOf(product) <= mostRows;
@@ -83,33 +83,33 @@ public:
   explicit SumWriter(DotGeneralOp product)
       : product(product), builder(product), loc(product.getLoc()), weights(product) {}
 
-  /// [rows, dimensions of the weights], of which the contracted ones are summed. Those of a batch
-  /// are the row's own, as they are the weights'.
+  /// The dimensions of the weights, of which the contracted ones are summed, and the rows: in
+  /// front, or behind a batch that is in front. Those of a batch are the row's own, as they are the
+  /// weights'.
   void write() {
     if (weights.batch.empty() && liesInMemory(weights.value))
       layAlongRows();
+    rowsAt = llvm::equal(weights.batch, llvm::seq<int64_t>(0, weights.batch.size()))
+                 ? weights.batch.size()
+                 : 0;
     Value rows = rowsOfLhs(), wide = inSumType(weights.value);
-    SmallVector<int64_t> shape{rowsOf(product)}, rowDims{0}, left(shape), order;
-    llvm::append_range(shape, weights.type().getShape());
-    SmallVector<int64_t> ofRow(weights.batch), kept(weights.batch), summed;
-    llvm::append_range(ofRow, weights.contracted);
-    llvm::append_range(kept, weights.free);
-    for (int64_t dim : sorted(ofRow))
-      rowDims.push_back(dim + 1);
-    for (int64_t dim : sorted(weights.contracted))
-      summed.push_back(dim + 1);
-    for (int64_t dim : sorted(kept))
-      left.push_back(weights.type().getDimSize(dim));
-    auto placeOf = [&](int64_t dim) {
-      return llvm::count_if(kept, [&](int64_t d) { return d < dim; });
-    };
-    order = llvm::map_to_vector(weights.batch, [&](int64_t dim) { return 1 + placeOf(dim); });
-    order.push_back(0);
-    for (int64_t dim : weights.free)
-      order.push_back(1 + placeOf(dim));
+    SmallVector<int64_t> shape(weights.type().getShape());
+    shape.insert(shape.begin() + rowsAt, rowsOf(product));
+    SmallVector<int64_t> ofBatch = placesOf(weights.batch), ofSum = placesOf(weights.contracted),
+                         rowDims{rowsAt}, kept(ofBatch);
+    llvm::append_range(rowDims, ofBatch);
+    llvm::append_range(rowDims, ofSum);
+    kept.push_back(rowsAt);
+    llvm::append_range(kept, placesOf(weights.free));
+    SmallVector<int64_t> left =
+        llvm::map_to_vector(sorted(kept), [&](int64_t place) { return shape[place]; });
+    SmallVector<int64_t> order = llvm::map_to_vector(kept, [&](int64_t place) -> int64_t {
+      return llvm::count_if(kept, [&](int64_t other) { return other < place; });
+    });
     RankedTensorType all = typeOf(wide).clone(shape);
-    auto weightDims = llvm::to_vector(llvm::seq<int64_t>(1, all.getRank()));
-    Value a = made(BroadcastOp::create(builder, loc, all, rows, rowDims), "/rows.repeated");
+    SmallVector<int64_t> weightDims =
+        placesOf(llvm::to_vector(llvm::seq<int64_t>(0, weights.type().getRank())));
+    Value a = made(BroadcastOp::create(builder, loc, all, rows, sorted(rowDims)), "/rows.repeated");
     // Of one row nothing is repeated: it must not look like something that is made of the weights.
     Operation *repeated =
         rowsOf(product) == 1
@@ -117,7 +117,8 @@ public:
             : BroadcastOp::create(builder, loc, all, wide, weightDims).getOperation();
     Value b = made(repeated, "/weights.repeated");
     Value terms = made(BinaryOp::create(builder, loc, BinaryKind::Mul, a, b), "/terms");
-    auto sum = ReduceOp::create(builder, loc, all.clone(left), ReduceKind::Sum, terms, summed);
+    auto sum =
+        ReduceOp::create(builder, loc, all.clone(left), ReduceKind::Sum, terms, sorted(ofSum));
     Value result = made(sum, "");
     sum->setAttr(weights.batch.empty() ? kFewRows : kRowsOfBatch, builder.getUnitAttr());
     if (Type element = product.getType().getElementType(); element != sumType())
@@ -184,19 +185,34 @@ private:
     weights.renumber(numbers);
   }
 
-  /// The left side as [rows, its other dimensions in the order of the weights].
+  /// Where dimensions of the weights are beside the rows.
+  SmallVector<int64_t> placesOf(ArrayRef<int64_t> dims) const {
+    return llvm::map_to_vector(dims, [&](int64_t dim) { return dim < rowsAt ? dim : dim + 1; });
+  }
+
+  /// The left side with its rows as one dimension and the others in the order of the weights.
   Value rowsOfLhs() {
-    SmallVector<int64_t> order = product.getLhsFree(), shape{rowsOf(product)};
-    SmallVector<std::pair<int64_t, int64_t>> places; // in the weights, in the left side
-    for (auto [there, here] : llvm::zip(weights.batch, product.getLhsBatch()))
+    SmallVector<std::pair<int64_t, int64_t>> places; // of the weights and rows, of the left side
+    for (auto [there, here] : llvm::zip(placesOf(weights.batch), product.getLhsBatch()))
       places.push_back({there, here});
-    for (auto [there, here] : llvm::zip(weights.contracted, product.getLhsContract()))
+    for (int64_t here : product.getLhsFree())
+      places.push_back({rowsAt, here});
+    for (auto [there, here] : llvm::zip(placesOf(weights.contracted), product.getLhsContract()))
       places.push_back({there, here});
     llvm::sort(places);
+    SmallVector<int64_t> order, shape;
+    int64_t last = -1;
     for (auto [there, here] : places) {
+      int64_t extent = typeOf(product.getLhs()).getDimSize(here);
       order.push_back(here);
-      shape.push_back(weights.type().getDimSize(there));
+      if (there == last)
+        shape.back() *= extent;
+      else
+        shape.push_back(extent);
+      last = there;
     }
+    if (product.getLhsFree().empty())
+      shape.insert(shape.begin() + rowsAt, 1);
     return inSumType(reshaped(transposed(product.getLhs(), order, "/transpose"), shape));
   }
 
@@ -204,6 +220,7 @@ private:
   OpBuilder builder;
   Location loc;
   Weights weights;
+  int64_t rowsAt = 0; ///< place of the rows beside the dimensions of the weights
 };
 
 struct ReduceFewRowsPass : mlir::autopar::impl::ReduceFewRowsPassBase<ReduceFewRowsPass> {
@@ -212,7 +229,7 @@ struct ReduceFewRowsPass : mlir::autopar::impl::ReduceFewRowsPassBase<ReduceFewR
   void runOnOperation() override {
     SmallVector<DotGeneralOp> products;
     getOperation().walk([&](DotGeneralOp op) {
-      if (onlyReadsWeights(op, rows, rowsOfMade) || isOfSingleRows(op, rowsOfBatch))
+      if (onlyReadsWeights(op, rows, rowsOfMade) || isOfRowsOfBatch(op, rowsOfBatch))
         products.push_back(op);
     });
     for (DotGeneralOp product : products)
