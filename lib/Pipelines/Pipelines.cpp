@@ -242,8 +242,8 @@ static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
   if (isForCuda) {
     manager.addNestedPass<func::FuncOp>(createTileGroupedProductsPass());
     addNarrowEpilogues(manager, lower);
-    // Its library reads weights in memory well; a kernel makes what rows share for each of them.
-    manager.addNestedPass<func::FuncOp>(createReduceFewRowsPass({/*rows=*/0, /*rowsOfMade=*/1}));
+    // Its library reads weights in memory well.
+    manager.addNestedPass<func::FuncOp>(createReduceFewRowsPass({/*rows=*/0, /*rowsOfMade=*/8}));
     manager.addNestedPass<func::FuncOp>(createJoinProductsPass());
   }
   manager.addNestedPass<func::FuncOp>(createExpandScaledProductsPass());

@@ -87,10 +87,21 @@ def test_two_ranks_share_it(tmp_path: pathlib.Path, weights: str, shared: str, a
         np.testing.assert_allclose(session.run(fed)["y"], expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("rows", [1, 3, 8])
 @pytest.mark.parametrize("along", [True, False], ids=["along", "across"])
 @pytest.mark.parametrize("weights", ["4 bits", "8 bits"])
-def test_a_gpu_makes_the_weights_of_a_row_in_its_kernel(tmp_path: pathlib.Path, weights: str, along: bool) -> None:
-    path, fed, expected = model(tmp_path, weights, along, 1)
+def test_a_gpu_makes_the_weights_of_rows_in_its_kernel(tmp_path: pathlib.Path, weights: str, along: bool, rows: int) -> None:
+    path, fed, expected = model(tmp_path, weights, along, rows)
     for outputs in emulated_cuda.on_both(path, tmp_path, fed).values():
         np.testing.assert_allclose(outputs["y"], expected, rtol=1e-4, atol=1e-4)
     assert " matmul " not in instructions(tmp_path / "cuda.bin")
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
+def test_weights_of_8_bits_are_much_less_than_those_of_16(tmp_path: pathlib.Path, target: str, rows: int) -> None:
+    path, fed, expected = model(tmp_path, "8 bits", True, rows)
+    autopar.compile(path, tmp_path / "m.bin", options=["--quiet", "--precision", "bf16", "--target", target])
+    assert " matmul " not in instructions(tmp_path / "m.bin")
+    result = emulated_cuda.run(tmp_path / "m.bin", fed, tmp_path / "run")["y"]
+    np.testing.assert_allclose(result, expected, rtol=2e-2, atol=2e-2 * np.abs(expected).max())

@@ -64,8 +64,9 @@ void check(const std::string &type, Sizes sizes, bool isAcross) {
 } // namespace
 
 TEST(RowsOfBatch, EachRowMeetsItsMatrixOnce) {
-  const Sizes all[] = {{6, 1, 40, 64}, {3, 2, 12, 16},  {2, 4, 24, 128}, {2, 3, 36, 40},
-                       {5, 8, 32, 64}, {1, 4, 300, 24}, {3, 8, 10, 20},  {2, 5, 7, 9}};
+  const Sizes all[] = {{6, 1, 40, 64},  {3, 2, 12, 16},  {2, 4, 24, 128}, {2, 3, 36, 40},
+                       {5, 8, 32, 64},  {1, 4, 300, 24}, {3, 8, 10, 20},  {2, 5, 7, 9},
+                       {8, 3, 256, 16}, {4, 8, 256, 32}, {9, 5, 171, 8}};
   for (const std::string type : {"bf16", "f32"})
     for (const Sizes &sizes : all)
       for (bool isAcross : {false, true})

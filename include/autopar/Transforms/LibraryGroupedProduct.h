@@ -15,8 +15,8 @@ bool isLibraryGroupedProduct(Operation *op, Target target);
 bool isTiledGroupedProduct(Operation *op, Target target);
 
 /// Whether only a grouped product reads the result of `op`, as it is or as views show it, which is
-/// made of at most half of its bytes: on CPUs it never stands in memory as a whole, as the call has
-/// it made part by part.
+/// made of at most five eighths of its bytes: on CPUs it never stands in memory as a whole, as the
+/// call has it made part by part.
 bool isMadeInParts(Operation *op);
 
 } // namespace mlir::autopar

@@ -261,7 +261,7 @@ def PartExpertsPass : Pass<"autopar-part-experts", "mlir::func::FuncOp"> {
 def GatherFirstPass : Pass<"autopar-gather-first", "mlir::func::FuncOp"> {
   let summary = "look up in tables before they are dequantized";
   let description = [{
-    A lookup in a table that is made element by element of at most half of its bytes looks up those bytes, and what makes the
+    A lookup in a table that is made element by element of at most five eighths of its bytes looks up those bytes, and what makes the
     table is done to what was found: a token costs its rows.
 
     ```mlir

@@ -7,6 +7,7 @@
 #include "autopar/Conversion/AutoParToLoops.h"
 #include "autopar/Interfaces/IndexExpressions.h"
 #include "autopar/Interfaces/LoweringInterface.h"
+#include "autopar/Transforms/MadeOfLess.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -15,8 +16,6 @@ namespace {
 
 /// Bytes of a part: what a core's second cache has room for besides rows and results.
 constexpr int64_t kPartBytes = 512 << 10;
-/// How many times as large made matrices are at least as what they are made of.
-constexpr int64_t kGrowth = 2;
 
 RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
@@ -129,11 +128,11 @@ private:
   }
 };
 
-bool isMadeOfLess(GroupOp group) {
+bool readsMuchLess(GroupOp group) {
   int64_t bytes = 0;
   for (Value operand : group.getOperands())
     bytes += tensorBytes(typeOf(operand));
-  return bytes * kGrowth <= tensorBytes(typeOf(group.getResult(0)));
+  return isMuchLess(bytes, tensorBytes(typeOf(group.getResult(0))));
 }
 
 /// The group whose result is the matrices, as it lies or seen as something else.
@@ -190,7 +189,7 @@ GroupedDotOp mlir::autopar::productThatMakes(ProgramBuilder &program, GroupOp gr
   while (isWholeView(reader) && reader->hasOneUse())
     reader = *reader->user_begin();
   auto product = dyn_cast<GroupedDotOp>(reader);
-  if (!product || groupBehind(product) != group || !isMadeOfLess(group))
+  if (!product || groupBehind(product) != group || !readsMuchLess(group))
     return {};
   return StepFinder(group, product, Parts(product)).isRegular ? product : GroupedDotOp();
 }

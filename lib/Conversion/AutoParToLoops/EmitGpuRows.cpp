@@ -35,7 +35,7 @@ void GpuRowEmitter::divide() {
   }
   int64_t width = 1;
   if (columns == 0 && !plan.hasStridedRows && !innerLoops.empty())
-    width = chooseVectorWidth(emitter, plan.loops[innerLoops.back()].extent, rowLength);
+    width = chooseVector();
   // Columns of a thread do not share row values, so that there may be one stage only.
   int64_t columnWidth = 1;
   if (columns > 0 && reducesOnly()) {
@@ -50,6 +50,8 @@ void GpuRowEmitter::divide() {
         return cast<RankedTensorType>(value.getType()).getNumElements() >= rowLength;
       });
   team = RowTeam::choose({rowCount, rowLength, width, columns, columnWidth, isDivisible, tensors});
+  if (team.width == 1)
+    steppedLoops = innerLoops.size();
   if (team.kind != RowTeam::Kind::Column && plan.columnLoop >= 0)
     outerLoops.push_back(plan.columnLoop);
 }
@@ -121,6 +123,38 @@ Value GpuRowEmitter::locate(OpBuilder &builder) {
   for (auto [loop, index] : llvm::zip(outerLoops, emitDelinearize(builder, loc, row, extents)))
     emitter.bind(loop, index);
   return exists;
+}
+
+/// The width of vectors along the row. Loops of a piece (KernelPlan::laneLoops) that are shorter
+/// lie within a vector, which takes some steps of the one around them.
+int64_t GpuRowEmitter::chooseVector() {
+  auto extent = [&] { return plan.loops[innerLoops[steppedLoops - 1]].extent; };
+  int64_t most = elementsOfVector(emitter, rowLength), whole = 1;
+  steppedLoops = innerLoops.size();
+  while (steppedLoops > 1 && most % (2 * whole * extent()) == 0) {
+    whole *= extent();
+    --steppedLoops;
+  }
+  int64_t steps = most / whole;
+  while (extent() % steps != 0)
+    steps /= 2;
+  return whole * steps;
+}
+
+/// Binds the loops of the row to element `number` of the vector that `indices` of steppedLoops say.
+void GpuRowEmitter::bindElement(OpBuilder &builder, ValueRange indices, int64_t number) {
+  for (unsigned loop : llvm::reverse(ArrayRef(innerLoops).drop_front(steppedLoops))) {
+    emitter.bind(loop, indexConstant(builder, loc, number % plan.loops[loop].extent));
+    number /= plan.loops[loop].extent;
+  }
+  for (auto [loop, index] : llvm::zip(innerLoops, indices))
+    emitter.bind(loop, index);
+  if (stepsOfVector() == 1)
+    return;
+  Value first = arith::MulIOp::create(builder, loc, indices.back(),
+                                      indexConstant(builder, loc, stepsOfVector()));
+  emitter.bind(innerLoops[steppedLoops - 1],
+               arith::AddIOp::create(builder, loc, first, indexConstant(builder, loc, number)));
 }
 
 GpuGrid GpuRowEmitter::emit() {
@@ -203,9 +237,10 @@ SmallVector<Value> GpuRowEmitter::emitRound(OpBuilder &builder, Value round, boo
                                             ValueRange carried, EmitElement body) {
   SmallVector<Value> values(carried);
   SmallVector<int64_t> extents =
-      llvm::map_to_vector(innerLoops, [&](unsigned loop) { return plan.loops[loop].extent; });
+      llvm::map_to_vector(ArrayRef(innerLoops).take_front(steppedLoops),
+                          [&](unsigned loop) { return plan.loops[loop].extent; });
   if (!extents.empty())
-    extents.back() /= team.width;
+    extents.back() /= stepsOfVector();
   int64_t vectors = rowLength / team.width;
   Value start = member;
   if (round)
@@ -227,15 +262,8 @@ SmallVector<Value> GpuRowEmitter::emitRound(OpBuilder &builder, Value round, boo
           arith::MinUIOp::create(builder, loc, vector, indexConstant(builder, loc, vectors - 1));
     }
     SmallVector<Value> indices = emitDelinearize(builder, loc, vector, extents);
-    for (auto [loop, index] : llvm::zip(innerLoops, indices))
-      emitter.bind(loop, index);
     for (int64_t k = 0; k < team.width; ++k) {
-      if (team.width > 1) {
-        Value first = arith::MulIOp::create(builder, loc, indices.back(),
-                                            indexConstant(builder, loc, team.width));
-        emitter.bind(innerLoops.back(),
-                     arith::AddIOp::create(builder, loc, first, indexConstant(builder, loc, k)));
-      }
+      bindElement(builder, indices, k);
       emitter.forget();
       values =
           overOwnRows(builder, values, [&](ValueRange own) { return body(builder, inside, own); });

@@ -33,6 +33,15 @@ private:
       function_ref<SmallVector<Value>(OpBuilder &, Value inside, ValueRange carried)>;
 
   void divide();
+  int64_t chooseVector();
+  void bindElement(OpBuilder &builder, ValueRange indices, int64_t number);
+  /// Of the loops that lie within no vector, how many positions of the last one a vector takes.
+  int64_t stepsOfVector() const {
+    int64_t whole = 1;
+    for (unsigned loop : ArrayRef(innerLoops).drop_front(steppedLoops))
+      whole *= plan.loops[loop].extent;
+    return team.width / whole;
+  }
   /// Whether the kernel sums up rows in one pass and stores nothing else.
   bool reducesOnly() const {
     return plan.stageCount == 1 && llvm::all_of(plan.outputs, [](const PlannedOutput &output) {
@@ -99,6 +108,7 @@ private:
   const KernelPlan &plan;
   Location loc;
   SmallVector<unsigned> outerLoops, innerLoops;
+  size_t steppedLoops = 0;             ///< how many of the inner ones lie within no vector
   int64_t rowLength = 1, rowCount = 1; ///< rows: parts of one count once
   int64_t parts = 1;
   RowTeam team;

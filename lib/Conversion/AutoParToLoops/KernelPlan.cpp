@@ -454,8 +454,9 @@ void LoopPlanner::chooseParts() {
 /// and of a matrix whose lines are summed up, some neighbouring lines, which then share what is
 /// read of the rows.
 void LoopPlanner::chooseRowsOfTeam() {
-  constexpr int64_t mostSums = 16, mostLines = 4;
-  if (!reducesOnly() || !plan.hasRowsOfBatch() ||
+  constexpr int64_t mostLines = 4, leastTeams = 512;
+  int64_t mostSums = 16 / std::max<int64_t>(plan.rowOps.size(), 1);
+  if (!reducesOnly() || !(plan.hasRowsOfBatch() || plan.hasFewRows()) ||
       !llvm::all_of(plan.outputs, [](const PlannedOutput &output) { return output.isRowLevel; }))
     return;
   Accesses accesses = collect();
@@ -466,7 +467,7 @@ void LoopPlanner::chooseRowsOfTeam() {
     return elements(a) < elements(b);
   });
   const LinearForm &matrix = accesses.forms[largest - accesses.reads.begin()];
-  int64_t parts = 1, lines = -1;
+  int64_t parts = 1, teams = 1, lines = -1;
   for (auto [i, loop] : llvm::enumerate(plan.loops)) {
     if (loop.isRow)
       continue;
@@ -475,16 +476,22 @@ void LoopPlanner::chooseRowsOfTeam() {
         !matrix.isNonlinearIn(i) && parts * loop.extent <= mostSums) {
       plan.partLoops.push_back(i);
       parts *= loop.extent;
+    } else {
+      teams *= loop.extent;
     }
   }
   if (plan.columnLoop >= 0 || lines < 0 || matrix.coefficientOf(lines) == 0)
     return;
-  int64_t together = std::min(mostLines, mostSums / parts), extent = plan.loops[lines].extent;
-  if (together < 2 || extent % together != 0)
+  int64_t extent = plan.loops[lines].extent;
+  for (int64_t together = std::min(mostLines, mostSums / parts); together > 1; --together) {
+    if (extent % together != 0 || teams / together < leastTeams)
+      continue;
+    AffineExpr first = getAffineDimExpr(lines, context),
+               next = getAffineDimExpr(lines + 1, context);
+    replaceLoop(lines, {{extent / together, false}, {together, false}}, first * together + next);
+    plan.partLoops.push_back(lines + 1);
     return;
-  AffineExpr first = getAffineDimExpr(lines, context), next = getAffineDimExpr(lines + 1, context);
-  replaceLoop(lines, {{extent / together, false}, {together, false}}, first * together + next);
-  plan.partLoops.push_back(lines + 1);
+  }
 }
 
 /// A row in pieces of some vectors each (the blocks of quantized weights, each with a scale): a

@@ -4,7 +4,6 @@
 // With one, rows are such sums where the step makes the matrices, or where most rows pick one of
 // their own: only what is picked is made and read then.
 // Products in parts are a product for each part before.
-#include "Library/MadeOfLess.h"
 #include "MadeAtLoad.h"
 #include "MadeFrom.h"
 #include "Prepare/GatherFirst.h"
@@ -12,6 +11,7 @@
 
 #include "autopar/Dialect/AutoPar/Gradients/FormulaBuilder.h"
 #include "autopar/Transforms/LibraryGroupedProduct.h"
+#include "autopar/Transforms/MadeOfLess.h"
 #include "autopar/Transforms/Passes.h"
 
 namespace mlir::autopar {

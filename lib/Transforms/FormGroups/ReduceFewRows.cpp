@@ -2,12 +2,12 @@
 // The pass autopar-reduce-few-rows: a product of few rows reads every weight once, so its time is
 // that of reading weights. A kernel that sums along them reads them at the speed of memory, and
 // makes them in passing where the step makes them of fewer bytes (quantized weights).
-#include "Library/MadeOfLess.h"
 #include "MadeAtLoad.h"
 #include "MadeFrom.h"
 
 #include "autopar/Transforms/FewRows.h"
 #include "autopar/Transforms/LibraryContraction.h"
+#include "autopar/Transforms/MadeOfLess.h"
 #include "autopar/Transforms/Passes.h"
 
 namespace mlir::autopar {

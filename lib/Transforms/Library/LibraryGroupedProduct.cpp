@@ -2,9 +2,8 @@
 // See the header.
 #include "autopar/Transforms/LibraryGroupedProduct.h"
 
-#include "Library/MadeOfLess.h"
-
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Transforms/MadeOfLess.h"
 
 using namespace mlir;
 using namespace mlir::autopar;

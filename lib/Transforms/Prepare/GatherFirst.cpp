@@ -4,6 +4,7 @@
 #include "GatherFirst.h"
 
 #include "autopar/Interfaces/CostInterface.h"
+#include "autopar/Transforms/MadeOfLess.h"
 #include "autopar/Transforms/Passes.h"
 
 namespace mlir::autopar {
@@ -15,9 +16,6 @@ using namespace mlir;
 using namespace mlir::autopar;
 
 namespace {
-
-/// How many times as large a table is at least as what it is made of.
-constexpr int64_t kGrowth = 2;
 
 RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getType()); }
 
@@ -50,7 +48,7 @@ public:
     return gather.getBatchDims() == 0 && gather.getDims().size() == 1 &&
            isArithmetic(gather.getInput().getDefiningOp()) &&
            canMove({gather.getInput(), gather.getDims().front()}) &&
-           bytes * kGrowth <= tensorBytes(typeOf(gather.getInput()));
+           isMuchLess(bytes, tensorBytes(typeOf(gather.getInput())));
   }
 
   void write() {

@@ -11,8 +11,9 @@
 
 namespace mlir::autopar {
 
-/// How many times as large made weights are at least as what they are made of.
-constexpr int64_t kMadeGrowth = 2;
+/// Whether `made` bytes are so much more than the `bytes` of what they are made of that this is
+/// read instead: 8 bits with a scale per block are, beside 16.
+inline bool isMuchLess(int64_t bytes, int64_t made) { return 8 * bytes <= 5 * made; }
 
 /// What one element at a time makes of others, wherever these lie.
 inline bool isMadeByElement(Operation *op) {
@@ -35,7 +36,7 @@ inline bool isMadeOfLess(Value weights) {
     else if (!isa_and_nonnull<ConstantOp>(op))
       bytes += bytesOf(values[i]);
   }
-  return bytes * kMadeGrowth <= bytesOf(weights);
+  return isMuchLess(bytes, bytesOf(weights));
 }
 
 } // namespace mlir::autopar
