@@ -96,3 +96,17 @@ func.func @scaled(%x: tensor<8x16xbf16>, %a: tensor<32x16xbf16> {autopar.origin 
   %4 = autopar.unary exp %2 : tensor<8x32xbf16>
   return %3, %4 : tensor<8x32xbf16>, tensor<8x32xbf16>
 }
+
+// Weights that a step makes of fewer bytes would be copied in every step: they stay apart.
+// CHECK-LABEL: func.func @dequantized
+// CHECK-NOT: autopar.concat
+// CHECK-COUNT-2: autopar.dot_general
+func.func @dequantized(%x: tensor<64x512xbf16>, %a: tensor<512x512xi8> {autopar.origin = @a}, %b: tensor<512x512xi8> {autopar.origin = @b})
+    -> tensor<64x512xbf16> {
+  %0 = autopar.cast %a : tensor<512x512xi8> -> tensor<512x512xbf16>
+  %1 = autopar.dot_general %x, %0 contract [1] x [0] : (tensor<64x512xbf16>, tensor<512x512xbf16>) -> tensor<64x512xbf16>
+  %2 = autopar.cast %b : tensor<512x512xi8> -> tensor<512x512xbf16>
+  %3 = autopar.dot_general %x, %2 contract [1] x [0] : (tensor<64x512xbf16>, tensor<512x512xbf16>) -> tensor<64x512xbf16>
+  %4 = autopar.binary mul %1, %3 : tensor<64x512xbf16>
+  return %4 : tensor<64x512xbf16>
+}

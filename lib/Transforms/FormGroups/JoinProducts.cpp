@@ -98,7 +98,7 @@ bool hasOwnEpilogue(Part &part) {
 }
 
 std::optional<Part> partOf(DotGeneralOp product) {
-  if (!isCall(product) || product.getRhsFree().empty() || !isAtLoad(product.getRhs()) ||
+  if (!isCall(product) || product.getRhsFree().empty() || !staysFromLoad(product.getRhs()) ||
       !isReadOnce(product.getRhs()))
     return std::nullopt;
   Part part{product, {}, {}};

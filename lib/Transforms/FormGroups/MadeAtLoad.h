@@ -6,6 +6,8 @@
 #include "autopar/Interfaces/LoweringInterface.h"
 #include "autopar/Transforms/AtLoad.h"
 
+#include "llvm/ADT/SetVector.h"
+
 namespace mlir::autopar {
 
 /// Whether a value is made of parameters and constants before the first step.
@@ -14,6 +16,23 @@ inline bool isAtLoad(Value value) {
     return isa<ConstantOp>(op) || (isa<ViewOpInterface, CastOp, BroadcastOp, BinaryOp, PadOp>(op) &&
                                    llvm::all_of(op->getOperands(), isAtLoad));
   return isFixedParameter(value);
+}
+
+/// Whether such a value is not larger than the parameters that it is made of: larger ones
+/// (dequantized weights) are made in each step instead (mayRunAtLoad).
+inline bool staysFromLoad(Value value) {
+  auto bytesOf = [](Value v) { return tensorBytes(cast<RankedTensorType>(v.getType())); };
+  llvm::SetVector<Value> values;
+  values.insert(value);
+  int64_t bytes = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    Operation *op = values[i].getDefiningOp();
+    if (op && !isa<ConstantOp>(op))
+      values.insert(op->operand_begin(), op->operand_end());
+    else
+      bytes += bytesOf(values[i]);
+  }
+  return isAtLoad(value) && bytesOf(value) <= bytes;
 }
 
 } // namespace mlir::autopar
