@@ -181,13 +181,15 @@ double GroupedDotRhsGradOp::getFlops(ArrayRef<RankedTensorType> operands,
                      getAmong().value_or(getType().getDimSize(0)), getInParts());
 }
 
-/// Of the matrices no more are read than there are rows.
+/// Of the matrices (operand 1) no more are read than there are rows.
+static int64_t touchedByRows(unsigned index, ArrayRef<RankedTensorType> operands, int64_t rows) {
+  int64_t bytes = tensorBytes(operands[index]), groups = operands[1].getDimSize(0);
+  return index != 1 || groups == 0 ? bytes : bytes / groups * std::min(groups, rows);
+}
+
 int64_t GroupedDotOp::getTouchedBytes(unsigned index, ArrayRef<RankedTensorType> operands,
                                       ArrayRef<RankedTensorType>) {
-  int64_t bytes = tensorBytes(operands[index]), groups = operands[1].getDimSize(0);
-  if (index != 1 || groups == 0)
-    return bytes;
-  return bytes / groups * std::min(groups, operands[2].getNumElements());
+  return touchedByRows(index, operands, operands[2].getNumElements());
 }
 
 int64_t GroupedDotRhsGradOp::getTouchedBytes(unsigned index, ArrayRef<RankedTensorType> operands,
@@ -270,6 +272,17 @@ double GroupedDotTilesOp::getFlops(ArrayRef<RankedTensorType> operands,
   int64_t groups = operands[1].getDimSize(0);
   return tileProducts(operands[0], results[0].getShape().back(), groups,
                       getAmong().value_or(groups));
+}
+
+int64_t GroupedDotTilesOp::getTouchedBytes(unsigned index, ArrayRef<RankedTensorType> operands,
+                                           ArrayRef<RankedTensorType>) {
+  return touchedByRows(index, operands, llvm::product_of(operands[0].getShape().drop_back()));
+}
+
+int64_t GroupedDotRhsGradTilesOp::getTouchedBytes(unsigned index,
+                                                  ArrayRef<RankedTensorType> operands,
+                                                  ArrayRef<RankedTensorType>) {
+  return tensorBytes(operands[index]);
 }
 
 double GroupedDotRhsGradTilesOp::getFlops(ArrayRef<RankedTensorType> operands,

@@ -57,7 +57,7 @@ def AutoPar_GroupedDotRhsGradOp : AutoPar_GroupedProduct<"grouped_dot_rhs_grad">
 }
 
 class AutoPar_TiledProduct<string mnemonic> : AutoPar_Op<mnemonic, [Pure,
-    DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>]> {
+    DeclareOpInterfaceMethods<CostOpInterface, ["getFlops", "getTouchedBytes"]>]> {
   let results = (outs AutoPar_Tensor:$result);
   let hasVerifier = 1;
   let extraClassDeclaration = "static constexpr int64_t tileRows = 128;";
