@@ -140,15 +140,20 @@ private:
     size_t applied = 0;
     Stages stages(function);
     auto name = StringAttr::get(&getContext(), "autopar.strategy");
+    // Ids are alike, and the plan compares them on the way to each.
+    DenseMap<StringRef, const ::autopar::OpStrategy *> strategies;
+    strategies.reserve(plan.ops.size());
+    for (auto &[id, strategy] : plan.ops)
+      strategies[id] = &strategy;
     for (auto &[op, id] : planIds(function)) {
-      auto it = plan.ops.find(id);
-      if (it == plan.ops.end())
+      const ::autopar::OpStrategy *strategy = strategies.lookup(id);
+      if (!strategy)
         continue;
       ++applied;
       const MeshAxes &axes = meshes.ofStage(stages.of(op));
       ShardingRule rule = shardingRuleOf(op);
       FactorAxes factors;
-      for (const ::autopar::AxisList &words : it->second.factors) {
+      for (const ::autopar::AxisList &words : strategy->factors) {
         FailureOr<AxisList> list = numbersOf(op, words, axes);
         if (failed(list))
           return failure();

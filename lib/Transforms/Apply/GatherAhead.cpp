@@ -217,11 +217,15 @@ private:
     }
   }
 
-  /// The end of `us` on the queue of collectives, where those that stay are out of its way.
+  /// The end of `us` on the queue of collectives, where those that stay are out of its way. They go
+  /// one behind the other: who ends too early to be in the way stands behind all who do.
   double lastEndUs(double us, double end) const {
-    for (auto [from, to] : llvm::reverse(busy))
-      if (from < end && to > end - us)
-        end = from;
+    ArrayRef<std::pair<double, double>> before = busy;
+    before = before.take_front(
+        llvm::partition_point(before, [&](const auto &one) { return one.first < end; }) -
+        before.begin());
+    for (; !before.empty() && before.back().second > end - us; before = before.drop_back())
+      end = before.back().first;
     return end;
   }
 

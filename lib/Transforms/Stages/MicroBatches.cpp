@@ -18,9 +18,11 @@ MicroBatches::MicroBatches(Block &block) {
     if (isa<MicroBatchOp, MicroBatchIndexOp, CarriedOp>(op) || joins(&op) ||
         op.getDiscardableAttr(mark))
       phase = MicroBatchPhase::Each;
-    for (Value operand : op.getOperands())
-      if (Operation *producer = operand.getDefiningOp(); producer && phases.contains(producer))
-        phase = std::max(phase, joins(producer) ? MicroBatchPhase::After : phases.lookup(producer));
+    if (!phases.empty())
+      for (Value operand : op.getOperands())
+        if (Operation *producer = operand.getDefiningOp(); producer && phases.contains(producer))
+          phase =
+              std::max(phase, joins(producer) ? MicroBatchPhase::After : phases.lookup(producer));
     if (auto part = dyn_cast<MicroBatchOp>(op))
       microBatches = cast<RankedTensorType>(part.getInput().getType()).getDimSize(0);
     if (auto stack = dyn_cast<StackMicroBatchesOp>(op))

@@ -38,17 +38,22 @@ void mlir::autopar::setStageDevices(func::FuncOp function, ArrayRef<SmallVector<
 }
 
 Stages::Stages(func::FuncOp function) : function(function) {
-  for (BlockArgument argument : function.getArguments())
-    stageCount = std::max(stageCount, of(argument) + 1);
+  bool isAnyOnStage = false; // so far
+  for (BlockArgument argument : function.getArguments()) {
+    int64_t stage = of(argument);
+    isAnyOnStage |= stage != kNone;
+    stageCount = std::max(stageCount, stage + 1);
+  }
   for (Operation &op : function.getBody().front().without_terminator()) {
     int64_t stage = kNone;
     if (auto transfer = dyn_cast<TransferOp>(op))
       stage = transfer.getStage();
-    else
+    else if (isAnyOnStage)
       for (Value operand : op.getOperands())
         stage = std::max(stage, of(operand));
     if (stage == kNone)
       continue;
+    isAnyOnStage = true;
     stages[&op] = stage;
     stageCount = std::max(stageCount, stage + 1);
   }
