@@ -319,8 +319,11 @@ struct GatherAheadPass : public mlir::autopar::impl::GatherAheadPassBase<GatherA
         orderBehind(op);
     llvm::SetVector<Operation *> ofParameters = madeOfParameters(function);
     auto gather = [&](const StepPart &part) { Gatherer(part, ofParameters).gatherAhead(); };
-    if (failed(forEachPart(getOperation(), cluster, target, memoryLimit, gather)))
-      signalPassFailure();
+    auto &known = getAnalysis<KnownTimes>();
+    known.forget();
+    if (failed(forEachPart(getOperation(), cluster, target, memoryLimit, &known, gather)))
+      return signalPassFailure();
+    markAnalysesPreserved<KnownTimes>();
   }
 };
 

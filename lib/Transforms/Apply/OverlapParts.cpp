@@ -218,7 +218,7 @@ struct OverlapPartsPass : public mlir::autopar::impl::OverlapPartsPassBase<Overl
         return;
       llvm::append_range(replaced, Overlapper(part, function, saves).run());
     };
-    if (failed(forEachPart(getOperation(), cluster, target, memoryLimit, overlap)))
+    if (failed(forEachPart(getOperation(), cluster, target, memoryLimit, nullptr, overlap)))
       return signalPassFailure();
     for (Operation *op : llvm::reverse(replaced))
       op->erase();

@@ -16,7 +16,8 @@ static bool isKnown(ModuleOp module, StringRef cluster) {
 
 FailureOr<std::unique_ptr<TimedStep>> mlir::autopar::timeStep(StepOrder order,
                                                               const ::autopar::Schedule &schedule,
-                                                              StringRef cluster, Target target) {
+                                                              StringRef cluster, Target target,
+                                                              KnownTimes *known) {
   func::FuncOp function = order.function;
   auto module = function->getParentOfType<ModuleOp>();
   if (!isKnown(module, cluster))
@@ -31,8 +32,9 @@ FailureOr<std::unique_ptr<TimedStep>> mlir::autopar::timeStep(StepOrder order,
     return std::unique_ptr<TimedStep>();
   std::unique_ptr<TimedStep> step(
       new TimedStep{loaded.take(), std::move(meshes), StepWork(std::move(order), schedule), {}});
-  for (const ::autopar::Mesh &mesh : step->meshes)
-    step->times.emplace_back(step->cluster, mesh, /*convolves=*/target == Target::Cpu);
+  for (auto [number, mesh] : llvm::enumerate(step->meshes))
+    step->times.emplace_back(step->cluster, mesh, /*convolves=*/target == Target::Cpu,
+                             known ? &known->of(cluster, target, number) : nullptr);
   return step;
 }
 
@@ -49,7 +51,7 @@ FailureOr<bool> mlir::autopar::communicatesBeside(func::FuncOp function, StringR
 }
 
 LogicalResult mlir::autopar::forEachPart(ModuleOp module, StringRef cluster, Target target,
-                                         int64_t memoryLimit,
+                                         int64_t memoryLimit, KnownTimes *known,
                                          function_ref<void(const StepPart &)> call) {
   auto function = module.lookupSymbol<func::FuncOp>("main");
   if (!isKnown(module, cluster) || !function || function.isExternal() ||
@@ -60,7 +62,7 @@ LogicalResult mlir::autopar::forEachPart(ModuleOp module, StringRef cluster, Tar
   if (!schedule)
     return function.emitOpError() << schedule.status().message();
   FailureOr<std::unique_ptr<TimedStep>> timed =
-      timeStep(std::move(order), *schedule, cluster, target);
+      timeStep(std::move(order), *schedule, cluster, target, known);
   if (failed(timed) || !*timed)
     return success(succeeded(timed));
   TimedStep &step = **timed;

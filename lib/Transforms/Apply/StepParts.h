@@ -4,7 +4,7 @@
 // row of a pipeline's schedule.
 #pragma once
 
-#include "Cost/KernelTime.h"
+#include "Cost/KnownTimes.h"
 #include "Cost/StepWork.h"
 
 #include "autopar/Transforms/Target.h"
@@ -23,9 +23,10 @@ struct TimedStep {
 
 /// By the cost model on the cluster (a description, else the module's). Null where there is none,
 /// and where the schedule, which outlives it, is not for the module's meshes: who evaluates or
-/// lowers the step says so.
+/// lowers the step says so. `known`, null or of the module, outlives it.
 FailureOr<std::unique_ptr<TimedStep>> timeStep(StepOrder order, const ::autopar::Schedule &schedule,
-                                               StringRef cluster, Target target);
+                                               StringRef cluster, Target target,
+                                               KnownTimes *known = nullptr);
 
 /// Whether devices of one of the module's meshes compute while they communicate, as the cluster (a
 /// description, else the module's) says; not where none is known.
@@ -41,8 +42,8 @@ struct StepPart {
 
 /// Calls for every part of @main, by the cost model on the cluster (a description, else the
 /// module's), within the limit of memory (0: the device's). Nothing where there is no such
-/// function, and where no cluster is known.
+/// function, and where no cluster is known. `known`: null, or of the module.
 LogicalResult forEachPart(ModuleOp module, StringRef cluster, Target target, int64_t memoryLimit,
-                          function_ref<void(const StepPart &)> call);
+                          KnownTimes *known, function_ref<void(const StepPart &)> call);
 
 } // namespace mlir::autopar

@@ -211,11 +211,14 @@ struct WaitBehindPass : public mlir::autopar::impl::WaitBehindPassBase<WaitBehin
   using Base::Base;
 
   void runOnOperation() override {
-    if (failed(forEachPart(getOperation(), cluster, target, memoryLimit, [](const StepPart &part) {
-          if (!part.ops.empty())
-            Waiter(part).run();
-        })))
-      signalPassFailure();
+    auto wait = [](const StepPart &part) {
+      if (!part.ops.empty())
+        Waiter(part).run();
+    };
+    if (failed(forEachPart(getOperation(), cluster, target, memoryLimit, &getAnalysis<KnownTimes>(),
+                           wait)))
+      return signalPassFailure();
+    markAnalysesPreserved<KnownTimes>();
   }
 };
 

@@ -5,7 +5,7 @@
 // end.
 #include "HostTraffic.h"
 #include "JoinedLaunches.h"
-#include "KernelTime.h"
+#include "KnownTimes.h"
 #include "MeshLinks.h"
 #include "ModuleCluster.h"
 #include "PartsInOrder.h"
@@ -46,12 +46,13 @@ struct Queues {
 class StepEvaluator {
 public:
   StepEvaluator(StepOrder order, const Schedule &schedule, std::vector<Mesh> meshes,
-                const Cluster &cluster, Target target)
+                const Cluster &cluster, Target target,
+                function_ref<KernelTime::Known &(size_t)> knownOf)
       : schedule(schedule), meshes(std::move(meshes)), function(order.function),
         work(std::move(order), schedule), joined(function, work), meshLinks(this->meshes, cluster) {
     llvm::append_range(meshOps, function->getParentOfType<ModuleOp>().getOps<MeshOp>());
-    for (const Mesh &mesh : this->meshes) {
-      times.emplace_back(cluster, mesh, /*convolves=*/target == Target::Cpu);
+    for (auto [number, mesh] : llvm::enumerate(this->meshes)) {
+      times.emplace_back(cluster, mesh, /*convolves=*/target == Target::Cpu, &knownOf(number));
       const ::autopar::DeviceType &device = cluster.slowestOf(mesh.devices);
       isAlone.push_back(device.communicatesWhileIdle);
       hosts.emplace_back(device.hostLink);
@@ -565,7 +566,12 @@ private:
     for (const Mesh &mesh : meshes)
       if (::autopar::Status status = mesh.verify(*loaded); !status.isOk())
         return function.emitOpError() << status.message();
-    StepEvaluator evaluator(std::move(order), *schedule, std::move(meshes), *loaded, target);
+    auto &known = getAnalysis<KnownTimes>();
+    auto knownOf = [&](size_t mesh) -> KernelTime::Known & {
+      return known.of(cluster, target, mesh);
+    };
+    StepEvaluator evaluator(std::move(order), *schedule, std::move(meshes), *loaded, target,
+                            knownOf);
     ::autopar::Result<double> us = evaluator.stepUs();
     if (!us)
       return function.emitOpError() << us.status().message();

@@ -8,6 +8,7 @@
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Interfaces/CostInterface.h"
 #include "autopar/Interfaces/ElementTypes.h"
+#include "autopar/Transforms/InPlace.h"
 #include "autopar/Transforms/KernelBytes.h"
 #include "autopar/Transforms/Sharding.h"
 
@@ -15,8 +16,9 @@ using namespace mlir;
 using namespace mlir::autopar;
 
 KernelTime::KernelTime(const ::autopar::Cluster &cluster, const ::autopar::Mesh &mesh,
-                       bool convolves)
-    : cluster(cluster), mesh(mesh), device(cluster.slowestOf(mesh.devices)), convolves(convolves) {}
+                       bool convolves, Known *known)
+    : cluster(cluster), mesh(mesh), device(cluster.slowestOf(mesh.devices)), convolves(convolves),
+      known(known) {}
 
 static SmallVector<RankedTensorType> typesOf(ValueRange values) {
   return llvm::map_to_vector(values, [](Value value) { return tensorTypeOf(value); });
@@ -53,7 +55,23 @@ double KernelTime::copyUs(RankedTensorType type) const {
                              dataTypeOf(type.getElementType()), device);
 }
 
+/// Whether it reads what is carried from one micro-batch to the next.
+static bool readsCarried(Operation *op) {
+  return llvm::any_of(op->getOperands(),
+                      [](Value operand) { return operand.getDefiningOp<CarriedOp>() != nullptr; });
+}
+
 KernelTime::Parts KernelTime::of(Operation *op, bool isFirst) {
+  // Whether it writes over what it changes depends on who reads that behind it.
+  if (!known || changesFirstOperand(op) || (isFirst && readsCarried(op)))
+    return newTimeOf(op, isFirst);
+  auto [time, isNew] = known->try_emplace(op);
+  if (isNew)
+    time->second = newTimeOf(op, false);
+  return time->second;
+}
+
+KernelTime::Parts KernelTime::newTimeOf(Operation *op, bool isFirst) {
   Parts parts;
   auto collective = dyn_cast<CollectiveOpInterface>(op);
   if (!collective) {

@@ -15,10 +15,6 @@ namespace mlir::autopar {
 
 class KernelTime {
 public:
-  /// Cluster and mesh outlive it. `convolves`: there is a library that takes convolutions with what
-  /// follows them; else they are kernels of their own.
-  KernelTime(const ::autopar::Cluster &cluster, const ::autopar::Mesh &mesh, bool convolves = true);
-
   /// A collective with the kernels that put its parts in order; else only `kernelUs`.
   struct Parts {
     double beforeUs = 0, collectiveUs = 0, afterUs = 0;
@@ -26,6 +22,14 @@ public:
     double lossUs = 0;       ///< of what computes beside it
     double sum() const { return beforeUs + collectiveUs + afterUs; }
   };
+  using Known = DenseMap<Operation *, Parts>;
+
+  /// Cluster and mesh outlive it. `convolves`: there is a library that takes convolutions with what
+  /// follows them; else they are kernels of their own. `known`: what operations took when they were
+  /// asked for, and will take as long as they are only moved.
+  KernelTime(const ::autopar::Cluster &cluster, const ::autopar::Mesh &mesh, bool convolves = true,
+             Known *known = nullptr);
+
   /// `isFirst`: in the first micro-batch, in which nothing is carried that could be added to.
   Parts of(Operation *op, bool isFirst = false);
   double us(Operation *op) { return of(op).sum(); }
@@ -38,6 +42,7 @@ public:
   double launchUs() const { return device.launchUs; }
 
 private:
+  Parts newTimeOf(Operation *op, bool isFirst);
   double kernelUs(Operation *op, bool isFirst) const;
   double convolutionUs(Operation *op) const;
   const ::autopar::MeshGroup &groupOf(CollectiveOpInterface op);
@@ -46,6 +51,7 @@ private:
   const ::autopar::Mesh &mesh;
   const ::autopar::DeviceType &device;
   bool convolves;
+  Known *known;                                                    ///< null: nobody remembers
   std::map<std::vector<std::string>, ::autopar::MeshGroup> groups; ///< by axes
 };
 

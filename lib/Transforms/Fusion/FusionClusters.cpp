@@ -118,6 +118,7 @@ ClusterGraph::ClusterGraph(Block &block)
   for (Operation &op : block.without_terminator()) {
     Place &place = places[&op];
     place.position = position++;
+    place.isOfFixedParameters = isMadeOfFixed(&op);
     if (isFluid(&op))
       continue;
     Cluster &cluster = *clusters.emplace_back(std::make_unique<Cluster>());
@@ -418,20 +419,18 @@ static bool isUpdate(const Cluster &cluster) {
   return phase && phase.getValue() == "update";
 }
 
-/// Whether it is made of parameters that keep their values, and so once.
-static bool isOfFixedParameters(Value value) {
-  llvm::SetVector<Value> sources;
-  sources.insert(value);
-  for (size_t i = 0; i < sources.size(); ++i) {
-    Operation *op = sources[i].getDefiningOp();
-    bool isKnown = op ? isa<ViewOpInterface, ElementLoweringOpInterface>(op) && !isa<RandomOp>(op)
-                      : isFixedParameter(sources[i]);
-    if (!isKnown)
-      return false;
-    if (op)
-      sources.insert_range(op->getOperands());
-  }
-  return true;
+bool ClusterGraph::isOfFixedParameters(Value value) const {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return isFixedParameter(value);
+  auto place = places.find(op);
+  return place == places.end() ? isMadeOfFixed(op) : place->second.isOfFixedParameters;
+}
+
+bool ClusterGraph::isMadeOfFixed(Operation *op) const {
+  return isa<ViewOpInterface, ElementLoweringOpInterface>(op) && !isa<RandomOp>(op) &&
+         llvm::all_of(op->getOperands(),
+                      [&](Value operand) { return isOfFixedParameters(operand); });
 }
 
 bool ClusterGraph::tryMerge(Cluster &producer, Cluster &consumer) {
@@ -476,6 +475,7 @@ bool ClusterGraph::tryMerge(Cluster &producer, Cluster &consumer) {
 }
 
 void ClusterGraph::growAt(Cluster &cluster) {
+  llvm::SmallPtrSet<Cluster *, 8> refused; // by the cluster as it is
   for (bool changed = true; changed;) {
     changed = false;
     llvm::SetVector<Cluster *> producers;
@@ -483,8 +483,16 @@ void ClusterGraph::growAt(Cluster &cluster) {
       if (&producer != &cluster)
         producers.insert(&producer);
     });
-    for (Cluster *producer : producers)
-      changed |= tryMerge(*producer, cluster);
+    for (Cluster *producer : producers) {
+      if (refused.contains(producer))
+        continue;
+      if (tryMerge(*producer, cluster)) {
+        changed = true;
+        refused.clear();
+      } else {
+        refused.insert(producer);
+      }
+    }
   }
 }
 

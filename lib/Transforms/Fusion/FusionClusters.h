@@ -102,6 +102,9 @@ private:
   bool isExportedFromBoth(Value value, const Cluster &a, const Cluster &b) const;
   SmallVector<Edge> edgesBetween(Cluster &producer, Cluster &consumer) const;
   bool isOnSameStage(const Cluster &producer, const Cluster &consumer) const;
+  /// Whether a value is made of parameters that keep their values, and so once.
+  bool isOfFixedParameters(Value value) const;
+  bool isMadeOfFixed(Operation *op) const;
   Operation *definingOp(Value value) const;
   bool hasUser(Value value, function_ref<bool(Operation *)> isIt) const;
   /// Whether all that others read of a cluster is much smaller than what it reads.
@@ -121,6 +124,7 @@ private:
   struct Place {
     int64_t position = 0;
     Cluster *cluster = nullptr; ///< null: fluid
+    bool isOfFixedParameters = false;
   };
   DenseMap<Operation *, Place> places;
   ClusterOrder order;

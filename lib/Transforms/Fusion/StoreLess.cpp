@@ -148,10 +148,13 @@ Value ClusterGraph::copyFor(Operation *reader, Value value, const Index &index,
   copy->removeAttr("autopar.id"); // which the original keeps
   if (Attribute phase = reader->getAttr("autopar.phase"))
     copy->setAttr("autopar.phase", phase);
-  places[copy].position = positionOf(reader);
+  bool isOfFixed = isOfFixedParameters(value);
+  Place &place = places[copy];
+  place.position = positionOf(reader);
+  place.isOfFixedParameters = isOfFixed;
   if (!isFluid(copy)) {
     Cluster &cluster = *clusterOf(reader);
-    places[copy].cluster = &cluster;
+    place.cluster = &cluster;
     cluster.ops.insert(llvm::find(cluster.ops, reader), copy);
     cluster.at.push_back({copy, index});
     cluster.cost += lowering.getElementCost();
