@@ -436,12 +436,13 @@ LogicalResult mlir::autopar::searchPlan(ModuleOp module, const AutoShardOptions 
                                         const LowerOptions &lower, SearchHandoff &handoff) {
   if (failed(::searchPlan(module, options, lower, handoff, /*isHeld=*/false, /*isLowered=*/false)))
     return failure();
+  handoff.outdone.clear();
   if (::autopar::Status status = handoff.describeNow(); !status.isOk())
     return emitError(module.getLoc()) << status.message();
   return success();
 }
 
-/// Lowers the plan until it fits, and describes it meanwhile.
+/// Lowers the plan until it fits, and meanwhile lets go of the others and describes it.
 static LogicalResult fitAndDescribe(ModuleOp module, const AutoShardOptions &options,
                                     const LowerOptions &lower, SearchHandoff &handoff,
                                     int64_t &neededBytes) {
@@ -449,10 +450,14 @@ static LogicalResult fitAndDescribe(ModuleOp module, const AutoShardOptions &opt
   ::autopar::Result<::autopar::PlanDetails> details = ::autopar::PlanDetails();
   DescribePlan describe = std::exchange(handoff.describe, nullptr);
   loadDialects(*module.getContext(), options, lower);
-  runSideBySide(*module.getContext(), describe ? 2 : 1, [&](size_t i) {
-    if (i == 0)
+  std::vector<SearchHandoff> outdone = std::move(handoff.outdone);
+  runSideBySide(*module.getContext(), describe || !outdone.empty() ? 2 : 1, [&](size_t i) {
+    if (i == 0) {
       fits = fitToMemory(module, options, lower, handoff, &neededBytes);
-    else
+      return;
+    }
+    outdone.clear();
+    if (describe)
       details = describe();
   });
   if (failed(fits))

@@ -88,7 +88,7 @@ FailureOr<SearchHandoff> WaitedShares::fastest(SearchHandoff first) {
     if (plans[number].plan && *us < *timesUs[best])
       best = number;
   SearchHandoff taken = std::move(plans[best]);
-  runSideBySide(context, plans.size(), [&](size_t i) { plans[i] = SearchHandoff(); });
+  taken.outdone = std::move(plans);
   return std::move(taken);
 }
 

@@ -77,6 +77,9 @@ struct SearchHandoff {
   double leanestUs = 0;          ///< out: what that takes, where there is no plan
   PlanModules modules;           ///< out: of `plan`
   OwningOpRef<ModuleOp> lowered; ///< out: the programs of `plan` with their memory planned, or null
+  /// Out: what was searched beside it and not taken. To let go of what a deep model became takes as
+  /// long as a pass over it: whoever has time does.
+  std::vector<SearchHandoff> outdone;
 
   /// Makes sure that there are `details`.
   ::autopar::Status describeNow() {

@@ -31,11 +31,17 @@ LiveBytes::LiveBytes(exec::ProgramOp program) {
       ++time;
     }
   }
-  live.resize(time);
-  for (auto &[buffer, life] : lives)
-    add(life.first, life.last + 1, life.bytes);
-  for (int64_t bytes : live)
-    peak = std::max(peak, bytes);
+  // By how much it changes from one instruction to the next.
+  live.resize(time + 1);
+  for (auto &[buffer, life] : lives) {
+    live[life.first] += life.bytes;
+    live[life.last + 1] -= life.bytes;
+  }
+  int64_t now = 0;
+  for (int64_t &bytes : live) {
+    bytes = now += bytes;
+    peak = std::max(peak, now);
+  }
 }
 
 /// Returns whether the peak is not exceeded there.
