@@ -36,8 +36,10 @@ Stretch mlir::autopar::longestRepetition(llvm::ArrayRef<size_t> kinds, size_t fi
   for (size_t period : candidatePeriods(kinds))
     for (size_t i = period, run = 0; i < kinds.size(); ++i) {
       run = kinds[i] == kinds[i - period] ? run + 1 : 0;
+      if (run < period)
+        continue;
       size_t copies = run / period + 1;
-      if (run >= period && copies * period > best.copies * best.period)
+      if (copies * period > best.copies * best.period)
         best = {first + i + 1 - run - period, period, copies};
     }
   return best;

@@ -273,7 +273,8 @@ private:
         for (const ::autopar::LiveInterval &live : graph.nodes[node].live)
           if (live.begin <= peakAt && peakAt < live.end)
             bytes += strategy.liveBytes;
-        parts.*partOf(node) += bytes;
+        if (bytes > 0)
+          parts.*partOf(node) += bytes;
       }
       details.believed.memory.push_back(parts);
       details.believed.peakBytes.push_back(parts.total());

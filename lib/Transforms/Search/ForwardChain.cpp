@@ -127,9 +127,9 @@ void ForwardChain::findMemory(func::FuncOp function, bool keeps) {
 }
 
 double ForwardChain::messageUs(int32_t place, size_t ranks) const {
-  const ::autopar::Link &link = cluster.linkOfDevice(0, cluster.levels.size() - 1);
   if (crossing[place] == 0)
     return 0;
+  const ::autopar::Link &link = cluster.linkOfDevice(0, cluster.levels.size() - 1);
   return link.latencyUs + 1e6 * static_cast<double>(crossing[place]) / static_cast<double>(ranks) /
                               link.bytesPerSecond;
 }
@@ -310,11 +310,23 @@ Result<ChainCut> ForwardChain::solveTurnsAt(ArrayRef<int32_t> places, ArrayRef<C
   problem.stages = schedule.stages;
   problem.meshes = schedule.meshes;
   problem.microBatches = schedule.microBatches;
+  // Many stages are on meshes of one shape, and asked for again and again.
+  SmallVector<size_t> firstAlike;
+  for (const ChainShape &shape : shapes)
+    firstAlike.push_back(llvm::find(shapes, shape) - shapes.begin());
+  constexpr double unknown = -1;
+  std::vector<std::vector<double>> known(shapes.size()); // by the first mesh that is alike
   problem.timeUs = [&](int32_t begin, int32_t end, int32_t stage) {
     int32_t first = places[begin], last = places[end];
-    return !demanded.empty() && !mayBe(first, last, stage)
-               ? ::autopar::kForbidden
-               : stageUs(first, last, shapes[schedule.meshOf(stage)]);
+    if (!demanded.empty() && !mayBe(first, last, stage))
+      return ::autopar::kForbidden;
+    size_t mesh = firstAlike[schedule.meshOf(stage)];
+    if (known[mesh].empty())
+      known[mesh].assign(places.size() * places.size(), unknown);
+    double &us = known[mesh][begin * places.size() + end];
+    if (us == unknown)
+      us = stageUs(first, last, shapes[mesh]);
+    return us;
   };
   Result<::autopar::TurnCut> found = ::autopar::cutTurns(problem);
   if (!found)

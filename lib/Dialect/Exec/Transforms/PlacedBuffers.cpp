@@ -4,6 +4,8 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <utility>
+
 using namespace mlir::exec;
 
 //===-- taken bytes ------------------------------------------------------------------------===//
@@ -85,11 +87,10 @@ int64_t PlacedBuffers::place(size_t index, int64_t bytes) {
   std::vector<const TakenBytes *> met;
   collect(1, 0, leaves, life, met);
   int64_t offset = base;
-  for (bool isMoved = true; isMoved;) {
-    int64_t before = offset;
-    for (const TakenBytes *taken : met)
-      offset = taken->lowestFree(offset, bytes);
-    isMoved = offset != before;
+  // Until all that are met have agreed, one behind the other.
+  for (size_t next = 0, agreed = 0; agreed < met.size(); next = (next + 1) % met.size()) {
+    int64_t before = std::exchange(offset, met[next]->lowestFree(offset, bytes));
+    agreed = offset == before ? agreed + 1 : 1;
   }
   add(1, 0, leaves, life, {offset, offset + bytes});
   return offset;
