@@ -164,12 +164,14 @@ private:
   }
 
   void putOff(size_t i) {
+    isSettled = false;
     waiting.push_back(i);
     foreseen[i].waits = true;
     keptBytes += bytesOf(part.ops[i]);
   }
 
   void goOn(size_t i, Operation *place) {
+    isSettled = false;
     llvm::erase(waiting, i);
     foreseen[i].waits = false;
     keptBytes -= bytesOf(part.ops[i]);
@@ -186,15 +188,51 @@ private:
       }
   }
 
+  /// What `isDue` needs at least of the queues, of all that waits and reads nothing that does.
+  struct Least {
+    double readyUs = kNever; ///< of what goes on once it is there
+    double us = kNever;      ///< of the others, how long they take
+    double lateUs = kNever;  ///< and where they begin to be late
+  };
+
+  void include(size_t i, Least &least) {
+    const Foreseen &own = foreseen[i];
+    if (!isPatient(i)) {
+      least.readyUs = std::min(least.readyUs, readyUs(i));
+      return;
+    }
+    constexpr double rounding = 1e-9; // which is not that of isDue
+    least.us = std::min(least.us, own.parts.sum());
+    if (own.neededUs < kNever)
+      least.lateUs =
+          std::min(least.lateUs, own.neededUs - own.parts.sum() - rounding * own.neededUs);
+  }
+
+  /// Whether all that waits still does, as nothing else was put off or went on since.
+  bool isNoneDue() const {
+    const Foreseen &next = foreseen[here];
+    return isSettled && queues.computeUs < least.readyUs && next.atUs < least.lateUs &&
+           keptBytes <= part.waitingBytes &&
+           std::max(queues.computeUs, queues.collectiveUs) + least.us >
+               queues.computeUs + next.urgentUs - next.atUs;
+  }
+
   /// What has waited long enough goes before `op`.
   void release(Operation *op) {
+    if (isNoneDue())
+      return;
+    least = Least();
+    isSettled = true;
     for (size_t k = 0; k < waiting.size();) {
       size_t i = waiting[k];
       bool isReady = foreseen[i].readyUs >= 0 || !readsWaiting(i); // what went on waits no more
-      if (isReady && isDue(i))
+      if (isReady && isDue(i)) {
         goOn(i, op); // the next one takes its place
-      else
-        ++k;
+        continue;
+      }
+      if (isReady)
+        include(i, least);
+      ++k;
     }
   }
 
@@ -204,6 +242,8 @@ private:
   size_t here = 0;
   SmallVector<size_t> waiting; ///< in order
   int64_t keptBytes = 0;       ///< that they read
+  Least least;                 ///< of those that wait, where `isSettled`
+  bool isSettled = false;      ///< nothing was put off, or went on, since all that waits was asked
   QueueWalk queues;
 };
 
