@@ -21,6 +21,8 @@ inline bool isAtLoad(Value value) {
 /// Whether such a value is not larger than the parameters that it is made of: larger ones
 /// (dequantized weights) are made in each step instead (mayRunAtLoad).
 inline bool staysFromLoad(Value value) {
+  if (!isAtLoad(value))
+    return false;
   auto bytesOf = [](Value v) { return tensorBytes(cast<RankedTensorType>(v.getType())); };
   llvm::SetVector<Value> values;
   values.insert(value);
@@ -32,7 +34,7 @@ inline bool staysFromLoad(Value value) {
     else
       bytes += bytesOf(values[i]);
   }
-  return isAtLoad(value) && bytesOf(value) <= bytes;
+  return bytesOf(value) <= bytes;
 }
 
 } // namespace mlir::autopar
