@@ -102,3 +102,14 @@ func.func @main(%all: tensor<2x4xf32>, %w: tensor<4xf32> {autopar.stage = 0 : i6
   %c = autopar.carry 0 %1 : tensor<4xf32>
   return %c : tensor<4xf32>
 }
+
+// -----
+
+// A step has one of each result.
+func.func @main(%all: tensor<2x4xf32>, %w: tensor<4xf32> {autopar.stage = 1 : i64}) -> tensor<4xf32>
+    attributes {autopar.schedule = "1f1b", autopar.stage_meshes = 2 : i64} {
+  %x = autopar.micro_batch %all : tensor<2x4xf32> -> tensor<4xf32>
+  // expected-error @+1 {{gives result 0 anew in every micro-batch; expected an operation that puts them together, such as autopar.stack_micro_batches}}
+  %0 = autopar.binary mul %x, %w : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}

@@ -34,7 +34,8 @@ struct SchedulePass : mlir::autopar::impl::SchedulePassBase<SchedulePass> {
 private:
   LogicalResult write(func::FuncOp function) {
     StagedFunction source(function);
-    if (failed(source.stages.verify()) || failed(verifyCarries(source)))
+    if (failed(source.stages.verify()) || failed(verifyCarries(source)) ||
+        failed(verifyResults(source)))
       return failure();
     if (source.numbers.empty() && source.stages.count() == 1 && source.microBatches.count() == 1)
       return success(); // nothing to write apart
@@ -75,6 +76,20 @@ private:
     return llvm::any_of(schedule.rows, [](const auto &rows) {
       return llvm::any_of(rows, [](const ::autopar::ScheduleRow &row) { return row.withNext; });
     });
+  }
+
+  /// A step has one of each result.
+  static LogicalResult verifyResults(const StagedFunction &source) {
+    Operation *end = source.function.getBody().front().getTerminator();
+    for (OpOperand &result : end->getOpOperands()) {
+      Operation *op = result.get().getDefiningOp();
+      if (op && source.microBatches.phaseOf(op) == MicroBatchPhase::Each &&
+          !MicroBatches::joins(op))
+        return op->emitOpError() << "gives result " << result.getOperandNumber()
+                                 << " anew in every micro-batch; expected an operation that puts "
+                                    "them together, such as autopar.stack_micro_batches";
+    }
+    return success();
   }
 
   /// What a micro-batch finds, the one before has handed on: one operation, of that type and on the
