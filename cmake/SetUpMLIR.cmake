@@ -90,7 +90,7 @@ function(autopar_mlir_tool name)
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE AutoParMLIR ${ARG_LINK})
   if(TCMALLOC_LIBRARY)
-    target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tools/HugePages.cpp)
+    target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/lib/Base/HugePages.cpp)
     target_link_libraries(${name} PRIVATE ${TCMALLOC_LIBRARY})
   endif()
   # -fPIC as in the libraries, not -fPIE: the precompiled header is shared.

@@ -8,10 +8,10 @@
 #include "autopar/Dialect/AutoPar/Gradients/FormulaBuilder.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/DrawnOrigin.h"
+#include "autopar/Dialect/AutoPar/IR/UniqueIds.h"
 #include "autopar/Training/Losses.h"
 #include "autopar/Training/Passes.h"
 #include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/StringSet.h"
 
 #include <cmath>
 
@@ -66,10 +66,9 @@ struct MatrixProduct {
 class AdapterBuilder {
 public:
   AdapterBuilder(ModuleOp module, func::FuncOp function, LowRank adapters, bool areDrawn)
-      : module(module), function(function), adapters(adapters), areDrawn(areDrawn),
-        symbols(module) {
+      : module(module), function(function), adapters(adapters), areDrawn(areDrawn), symbols(module),
+        ids(function.getBody().front()) {
     for (Operation &op : function.getBody().front().without_terminator()) {
-      ids.insert(getOpId(&op));
       if (isMemoryEffectFree(&op) &&
           llvm::all_of(op.getOperands(), [&](Value value) { return isFixed(value); }))
         fixed.insert(&op);
@@ -201,14 +200,7 @@ private:
     op.getResult().replaceAllUsesExcept(sum, sum.getDefiningOp());
     for (Operation *added = op->getNextNode(); added != sum.getDefiningOp()->getNextNode();
          added = added->getNextNode())
-      name(added, (getOpId(op) + "/lora/" + added->getName().stripDialect()).str());
-  }
-
-  void name(Operation *op, const std::string &wanted) {
-    std::string unique = wanted;
-    for (int count = 1; !ids.insert(unique).second; ++count)
-      unique = wanted + "." + std::to_string(count);
-    setOpId(op, unique);
+      ids.name(added, getOpId(op) + "/lora/" + added->getName().stripDialect());
   }
 
   ModuleOp module;
@@ -217,7 +209,7 @@ private:
   bool areDrawn;
   SymbolTable symbols;
   DenseSet<Operation *> fixed; ///< what parameters and constants alone make
-  llvm::StringSet<> ids;
+  UniqueIds ids;
   llvm::MapVector<Value, std::pair<BlockArgument, BlockArgument>> known; ///< by the matrix
   int64_t numbers = 0;
 };

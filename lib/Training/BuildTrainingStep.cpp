@@ -7,13 +7,13 @@
 
 #include "autopar/Dialect/AutoPar/Gradients/Differentiate.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
+#include "autopar/Dialect/AutoPar/IR/UniqueIds.h"
 #include "autopar/Training/LearningRates.h"
 #include "autopar/Training/LossScaling.h"
 #include "autopar/Training/Losses.h"
 #include "autopar/Training/MixedPrecision.h"
 #include "autopar/Training/Optimizers.h"
 #include "autopar/Training/UpdateFormulas.h"
-#include "llvm/ADT/StringSet.h"
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_BUILDTRAININGSTEPPASS
@@ -46,10 +46,8 @@ class StepBuilder {
 public:
   StepBuilder(func::FuncOp function, double clipNorm, StringRef gradientType)
       : function(function), clipNorm(clipNorm), gradientType(gradientType),
-        builder(function.getBody().front().getTerminator()), b(builder, function.getLoc()) {
-    for (Operation &op : function.getBody().front())
-      taken.insert(getOpId(&op));
-  }
+        builder(function.getBody().front().getTerminator()), b(builder, function.getLoc()),
+        ids(function.getBody().front()) {}
 
   LogicalResult build(StringRef lossText, StringRef optimizerText, StringRef scheduleText,
                       StringRef scaleText) {
@@ -108,18 +106,11 @@ private:
     for (Operation &op : llvm::make_range(begin, block.getTerminator()->getIterator())) {
       if (!getOpId(&op).empty())
         continue;
-      name(&op, (&op == last ? id : id + "/" + op.getName().stripDialect()).str());
+      ids.name(&op, (&op == last ? id : id + "/" + op.getName().stripDialect()).str());
     }
   }
 
   Operation *lastOp() { return builder.getInsertionBlock()->getTerminator()->getPrevNode(); }
-
-  void name(Operation *op, const std::string &wanted) {
-    std::string unique = wanted;
-    for (int count = 1; !taken.insert(unique).second; ++count)
-      unique = wanted + "." + std::to_string(count);
-    setOpId(op, unique);
-  }
 
   /// What only the slope of the loss needs is of the backward pass, and named like it.
   void nameSlope(const Loss &loss) {
@@ -134,7 +125,7 @@ private:
     }
     for (Operation &op : function.getBody().front().without_terminator())
       if (getOpId(&op).empty() && !forward.contains(&op))
-        name(&op, ("loss/vjp/" + op.getName().stripDialect()).str());
+        ids.name(&op, "loss/vjp/" + op.getName().stripDialect());
   }
 
   /// What the model itself keeps from step to step (running statistics).
@@ -429,7 +420,7 @@ private:
   StringRef gradientType;
   OpBuilder builder;
   FormulaBuilder b;
-  llvm::StringSet<> taken;
+  UniqueIds ids;
   SmallVector<Trained> trained;
   SmallVector<StepResult> results, ownState;
   std::optional<LossScaling> scaling;

@@ -35,10 +35,8 @@ SmallVector<Operation *> mlir::autopar::operationsOf(func::FuncOp function) {
 }
 
 PrecisionCasts::PrecisionCasts(func::FuncOp function, FloatType narrow)
-    : function(function), narrowType(narrow), wideType(Float32Type::get(function.getContext())) {
-  for (Operation &op : function.getBody().front())
-    taken.insert(getOpId(&op));
-}
+    : function(function), narrowType(narrow), wideType(Float32Type::get(function.getContext())),
+      ids(function.getBody().front()) {}
 
 bool PrecisionCasts::isNarrow(Value value) const { return holds(value, narrowType); }
 bool PrecisionCasts::isWide(Value value) const { return holds(value, wideType); }
@@ -107,8 +105,5 @@ std::string PrecisionCasts::baseOf(Value value) {
 void PrecisionCasts::name(Operation *op, const Twine &base) {
   std::string wanted;
   llvm::raw_string_ostream(wanted) << base << "/" << typeOf(op->getResult(0)).getElementType();
-  std::string id = wanted;
-  for (int count = 1; !taken.insert(id).second; ++count)
-    id = wanted + "." + std::to_string(count);
-  setOpId(op, id);
+  ids.name(op, wanted);
 }

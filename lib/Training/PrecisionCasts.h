@@ -2,10 +2,9 @@
 // The casts of mixed precision, before and after differentiation.
 #pragma once
 
-#include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Dialect/AutoPar/IR/UniqueIds.h"
 #include "autopar/Interfaces/PrecisionInterface.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/StringSet.h"
 
 namespace mlir::autopar {
 
@@ -42,7 +41,7 @@ private:
   func::FuncOp function;
   FloatType narrowType, wideType;
   DenseMap<Value, Value> narrowed, widened;
-  llvm::StringSet<> taken;
+  UniqueIds ids;
 };
 
 } // namespace mlir::autopar

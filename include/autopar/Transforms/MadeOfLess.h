@@ -6,6 +6,7 @@
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Interfaces/CostInterface.h"
 #include "autopar/Interfaces/LoweringInterface.h"
+#include "autopar/Transforms/Sharding.h"
 
 #include "llvm/ADT/SetVector.h"
 
@@ -21,22 +22,27 @@ inline bool isMadeByElement(Operation *op) {
   return lowering && op->getNumResults() == 1 && !lowering.getRowDomain();
 }
 
-/// Whether the kernel that makes `weights` reads much less than it writes, and one reads them.
-inline bool isMadeOfLess(Value weights) {
-  if (!weights.hasOneUse() || !isMadeByElement(weights.getDefiningOp()))
-    return false;
-  auto bytesOf = [](Value value) { return tensorBytes(cast<RankedTensorType>(value.getType())); };
+/// Bytes of what a value is made of by operations of which `isMade` is true, repeated numbers left
+/// out.
+inline int64_t bytesOfSources(Value value, llvm::function_ref<bool(Operation *)> isMade) {
   llvm::SetVector<Value> values;
-  values.insert(weights);
+  values.insert(value);
   int64_t bytes = 0;
   for (size_t i = 0; i < values.size(); ++i) {
     Operation *op = values[i].getDefiningOp();
-    if (isMadeByElement(op))
+    if (op && isMade(op))
       values.insert(op->operand_begin(), op->operand_end());
-    else if (!isa_and_nonnull<ConstantOp>(op))
-      bytes += bytesOf(values[i]);
+    else if (!op || !isSplat(op))
+      bytes += tensorBytes(cast<RankedTensorType>(values[i].getType()));
   }
-  return isMuchLess(bytes, bytesOf(weights));
+  return bytes;
+}
+
+/// Whether the kernel that makes `weights` reads much less than it writes, and one reads them.
+inline bool isMadeOfLess(Value weights) {
+  return weights.hasOneUse() && isMadeByElement(weights.getDefiningOp()) &&
+         isMuchLess(bytesOfSources(weights, isMadeByElement),
+                    tensorBytes(cast<RankedTensorType>(weights.getType())));
 }
 
 } // namespace mlir::autopar

@@ -5,8 +5,7 @@
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Interfaces/LoweringInterface.h"
 #include "autopar/Transforms/AtLoad.h"
-
-#include "llvm/ADT/SetVector.h"
+#include "autopar/Transforms/MadeOfLess.h"
 
 namespace mlir::autopar {
 
@@ -18,23 +17,12 @@ inline bool isAtLoad(Value value) {
   return isFixedParameter(value);
 }
 
-/// Whether such a value is not larger than the parameters that it is made of: larger ones
-/// (dequantized weights) are made in each step instead (mayRunAtLoad).
+/// Whether such a value is not larger than what it is made of: larger ones (dequantized weights)
+/// are made in each step instead (mayRunAtLoad).
 inline bool staysFromLoad(Value value) {
-  if (!isAtLoad(value))
-    return false;
-  auto bytesOf = [](Value v) { return tensorBytes(cast<RankedTensorType>(v.getType())); };
-  llvm::SetVector<Value> values;
-  values.insert(value);
-  int64_t bytes = 0;
-  for (size_t i = 0; i < values.size(); ++i) {
-    Operation *op = values[i].getDefiningOp();
-    if (op && !isa<ConstantOp>(op))
-      values.insert(op->operand_begin(), op->operand_end());
-    else
-      bytes += bytesOf(values[i]);
-  }
-  return bytesOf(value) <= bytes;
+  auto isMade = [](Operation *op) { return !isa<ConstantOp>(op); };
+  return isAtLoad(value) &&
+         tensorBytes(cast<RankedTensorType>(value.getType())) <= bytesOfSources(value, isMade);
 }
 
 } // namespace mlir::autopar

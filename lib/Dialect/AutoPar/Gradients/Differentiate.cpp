@@ -4,9 +4,9 @@
 
 #include "autopar/Dialect/AutoPar/Gradients/ExpandGradients.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
+#include "autopar/Dialect/AutoPar/IR/UniqueIds.h"
 #include "autopar/Interfaces/GradientInterface.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -29,10 +29,8 @@ class Differentiation {
 public:
   Differentiation(OpBuilder &builder, Value loss, ValueRange values,
                   ArrayRef<std::pair<Value, Value>> seeds)
-      : builder(builder), loss(loss), values(values), seeds(seeds.begin(), seeds.end()) {
-    for (Operation &op : *loss.getParentBlock())
-      taken.insert(getOpId(&op));
-  }
+      : builder(builder), loss(loss), values(values), seeds(seeds.begin(), seeds.end()),
+        ids(*loss.getParentBlock()) {}
 
   FailureOr<SmallVector<Value>> run() {
     expandEarlier();
@@ -184,7 +182,7 @@ private:
                                 cotangent);
     Operation *op = value.getDefiningOp();
     std::string base = op ? baseOf(op).str() : nameOf(value);
-    name(add, base + "/vjp.sum");
+    ids.name(add, base + "/vjp.sum");
     sum = add;
   }
 
@@ -196,16 +194,10 @@ private:
   void nameAll(ArrayRef<Operation *> made, Operation *last, const Twine &id) {
     for (Operation *op : made)
       if (op == last)
-        name(op, id);
+        ids.name(op, id);
     for (Operation *op : made)
       if (op != last)
-        name(op, id + "/" + op->getName().stripDialect());
-  }
-  void name(Operation *op, const Twine &wanted) {
-    std::string id = wanted.str();
-    for (int count = 1; !taken.insert(id).second; ++count)
-      id = (wanted + "." + Twine(count)).str();
-    setOpId(op, id);
+        ids.name(op, id + "/" + op->getName().stripDialect());
   }
 
   OpBuilder &builder;
@@ -215,7 +207,7 @@ private:
   DenseSet<Value> active;
   SmallVector<Operation *> activeOps, flat;
   DenseMap<Value, Value> cotangents;
-  llvm::StringSet<> taken;
+  UniqueIds ids;
 };
 } // namespace
 
