@@ -125,8 +125,8 @@ Value GpuRowEmitter::locate(OpBuilder &builder) {
   return exists;
 }
 
-/// The width of vectors along the row. Loops of a piece (KernelPlan::laneLoops) that are shorter
-/// lie within a vector, which takes some steps of the one around them.
+/// The width of vectors along the row. Inner loops that are shorter than a vector (the halves of a
+/// byte) lie within it; it takes some steps of the one around them.
 int64_t GpuRowEmitter::chooseVector() {
   auto extent = [&] { return plan.loops[innerLoops[steppedLoops - 1]].extent; };
   int64_t most = elementsOfVector(emitter, rowLength), whole = 1;
