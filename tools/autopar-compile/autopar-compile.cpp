@@ -11,6 +11,18 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
+/// What a message begins with, by how severe it is; what --explain asked for is plain.
+static StringRef markOf(DiagnosticSeverity severity) {
+  switch (severity) {
+  case DiagnosticSeverity::Error:
+    return "error: ";
+  case DiagnosticSeverity::Warning:
+    return "warning: ";
+  default:
+    return "";
+  }
+}
+
 /// Errors as `autopar-compile: error: [where: ]message`, without the operation's text. Remarks are
 /// for --explain.
 static LogicalResult report(Diagnostic &diagnostic, bool explains) {
@@ -18,8 +30,7 @@ static LogicalResult report(Diagnostic &diagnostic, bool explains) {
     return success();
   auto name = diagnostic.getLocation()->findInstanceOf<NameLoc>();
   auto file = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>();
-  bool isError = diagnostic.getSeverity() == DiagnosticSeverity::Error;
-  llvm::errs() << "autopar-compile: " << (isError ? "error: " : "");
+  llvm::errs() << "autopar-compile: " << markOf(diagnostic.getSeverity());
   if (file) {
     llvm::errs() << file.getFilename().getValue() << ":";
     if (file.getLine() > 0)

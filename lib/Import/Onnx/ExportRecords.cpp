@@ -133,6 +133,18 @@ SmallVector<StringRef> ExportRecords::sourcesOf(StringRef initializer) const {
   return from == sources.end() ? SmallVector<StringRef>{initializer} : stringsIn(from->second);
 }
 
+/// What torch's graph calls `place`, "p_layers_0_weight", by the name of the source: the modules
+/// around the node tell which '_' are dots.
+static std::string nameOf(StringRef place, const onnx::NodeProto &node) {
+  std::string name = place.drop_front(2).str();
+  for (StringRef scope : stringsIn(entryOf(node, "pkg.torch.onnx.name_scopes")))
+    if (!scope.empty() && place.drop_front(2).starts_with(placeOf(scope) + "_")) {
+      std::copy(scope.begin(), scope.end(), name.begin());
+      name[scope.size()] = '.';
+    }
+  return name;
+}
+
 static size_t commonEnd(StringRef a, StringRef b) {
   size_t length = 0;
   while (length < std::min(a.size(), b.size()) &&
@@ -169,15 +181,23 @@ std::string ExportRecords::readInstead(const onnx::NodeProto &node, StringRef in
         return other != found && likeness(other) == likeness(found);
       }))
     return "";
-  // Modules around the node, and the name that it goes by here, tell which '_' are dots.
-  std::string name = found.drop_front(2).str();
-  for (StringRef scope : stringsIn(entryOf(node, "pkg.torch.onnx.name_scopes")))
-    if (!scope.empty() && found.drop_front(2).starts_with(placeOf(scope) + "_")) {
-      std::copy(scope.begin(), scope.end(), name.begin());
-      name[scope.size()] = '.';
-    }
+  joined.insert(found.drop_front(2));
+  std::string name = nameOf(found, node);
+  // The name that it goes by here tells more of them.
   for (size_t i = 1; i <= likeness(found); ++i)
     name[name.size() - i] = own.front()[own.front().size() - i];
   kinds[name] = found.starts_with("p_") ? "PARAMETER" : "BUFFER";
   return name;
+}
+
+SmallVector<std::string> ExportRecords::leftOut(const onnx::GraphProto &graph) const {
+  SmallVector<std::string> names;
+  llvm::StringSet<> told;
+  for (const onnx::NodeProto &node : graph.node())
+    for (StringRef place : placesIn(entryOf(node, nodeOfTorch)))
+      if (StringRef source = place.drop_front(2);
+          place.starts_with("p_") && !stored.contains(source) && !joined.contains(source) &&
+          told.insert(source).second)
+        names.push_back(nameOf(place, node));
+  return names;
 }

@@ -10,6 +10,7 @@
 #include <string>
 
 namespace autopar_onnx {
+class GraphProto;
 class ModelProto;
 class NodeProto;
 class TensorProto;
@@ -42,6 +43,12 @@ public:
   /// initializer: another one whose values were the same. Empty: it is the initializer itself, or
   /// nothing is written of it.
   std::string readInstead(const autopar_onnx::NodeProto &node, StringRef initializer);
+  /// Parameters of the source that nodes of the main graph were made of and that no tensor of the
+  /// model holds, by its names: zeros that the exporter left out, normalizations that it folded
+  /// into convolutions. To be asked behind readInstead of all nodes.
+  SmallVector<std::string> leftOut(const autopar_onnx::GraphProto &graph) const;
+  /// Whether the model says of each node what it was made of.
+  bool tellsAll() const { return tellsOfNodes; }
   /// Whether a node reads the initializer as the transpose of this matrix of the source.
   bool readsTransposed(const autopar_onnx::NodeProto &node, StringRef initializer,
                        StringRef source) const;
@@ -61,6 +68,8 @@ private:
   llvm::StringSet<> places;
   /// The same of what the initializers hold, without "p_" or "b_".
   llvm::StringSet<> stored;
+  /// The same of what nodes read instead of an initializer.
+  llvm::StringSet<> joined;
   /// Those that products read transposed.
   llvm::StringSet<> transposed;
   /// How many nodes of the main graph read what.

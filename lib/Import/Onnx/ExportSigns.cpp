@@ -15,7 +15,7 @@ void GraphImporter::warnOfInferenceExport() {
     normalized += type.ends_with("Normalization");
     identities += type == "Identity" && StringRef(node.name()).contains_insensitive("dropout");
   }
-  if (biased > 0 && normalized == 0)
+  if (biased > 0 && normalized == 0 && !records.tellsAll())
     emitWarning(module.getLoc())
         << biased << (biased == 1 ? " convolution has a bias" : " convolutions have a bias")
         << " and nothing in the model normalizes: if the source has batch normalization, the "
@@ -26,6 +26,19 @@ void GraphImporter::warnOfInferenceExport() {
     emitWarning(module.getLoc()) << identities
                                  << (identities == 1 ? " dropout was" : " dropouts were")
                                  << " exported as Identity: the model is trained without";
+}
+
+void GraphImporter::tellLeftOut() {
+  SmallVector<std::string> names = records.leftOut(file.model().graph());
+  if (names.empty())
+    return;
+  emitWarning(module.getLoc())
+      << names.size()
+      << (names.size() == 1 ? " parameter of the source is" : " parameters of the source are")
+      << " not in the model and not trained: " << names.front()
+      << (names.size() == 1 ? "" : ", ...")
+      << "; the exporter left out zeros or folded a normalization; export with "
+         "torch.onnx.export(..., dynamo=True, optimize=False) to train them";
 }
 
 /// "2 Dropout nodes".

@@ -86,8 +86,10 @@ LogicalResult GraphImporter::importModel() {
   builder.setLoc(module.getLoc());
   tellModes();
   tellTransposed();
-  if (options.trainingMode)
+  if (options.trainingMode) {
     tellJoined();
+    tellLeftOut();
+  }
   if (failed(importOutputs(model.graph(), scope)))
     return failure();
   if (options.needsValues)

@@ -102,6 +102,7 @@ private:
 
   // ExportSigns.cpp
   void warnOfInferenceExport();
+  void tellLeftOut();
   void tellModes();
   void warnOfAbsentValues();
 

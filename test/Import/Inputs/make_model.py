@@ -172,7 +172,7 @@ def note(proto, **entries):
     for key, text in entries.items():
         entry = proto.metadata_props.add()
         entry.key, entry.value = {"kind": "pkg.torch.export.graph_signature.InputSpec.kind", "fx": "pkg.torch.onnx.fx_node",
-                                  "folded": "pkg.onnxscript.optimizer.folded_from"}[key], text
+                                  "folded": "pkg.onnxscript.optimizer.folded_from", "scopes": "pkg.torch.onnx.name_scopes"}[key], text
     return proto
 
 
@@ -207,7 +207,8 @@ def tied():
              helper.make_node("Gather", ["rope.table", "ids"], ["r"], "rope"),
              note(helper.make_node("Gather", ["val_2", "ids"], ["p"], "positions"),
                   fx="%g : call_function[target=torch.ops.aten.index.Tensor](args = (%b_pos_table, [%ids]), kwargs = {})"),
-             helper.make_node("Sum", ["e", "r", "p", "slopes"], ["s"], "sum"), helper.make_node("Mul", ["s", "add_1"], ["m"], "norm"),
+             helper.make_node("Sum", ["e", "r", "p", "slopes"], ["s"], "sum"), note(helper.make_node("Mul", ["s", "add_1"], ["m"], "norm"),
+                  fx="%norm : call_function[target=norm](args = (%s, %p_norm_weight, %p_norm_bias), kwargs = {})", scopes="['', 'norm']"),
              helper.make_node("MatMul", ["m", "other.weight"], ["a"], "a"), note(helper.make_node("MatMul", ["a", "val_3"], ["b"], "b"),
                   fx="%linear : call_function[target=torch.ops.aten.linear.default](args = (%a, %p_other2_weight), kwargs = {})"),
              helper.make_node("MatMul", ["b", "val_1"], ["logits"], "head")]
