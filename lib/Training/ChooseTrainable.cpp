@@ -71,7 +71,7 @@ private:
     // What becomes of the parameters, and which; in the order in which they come.
     llvm::MapVector<StringRef, SmallVector<std::string>> groups;
     int64_t tensors = 0, numbers = 0;
-    SmallVector<std::string> folded; // trained, but made of several parameters
+    SmallVector<std::string> folded; // trained, but made of parameters in an unknown way
     auto attributes = SignatureAttributes::ofArguments(function);
     auto isAdapter = [&](BlockArgument argument) {
       return attributes.get(argument.getArgNumber(), kAdapterAttribute) != nullptr;
@@ -103,7 +103,8 @@ private:
           .push_back(patternOf(names.text()));
       if (!why.empty())
         continue;
-      if (names.sources.size() > 1 && !attributes.get(number, "autopar.fixed"))
+      if (!names.sources.empty() && !attributes.get(number, "autopar.fixed") &&
+          !attributes.get(number, "autopar.transpose_of"))
         folded.push_back(names.text());
       ++tensors;
       numbers += type.getNumElements();
@@ -123,9 +124,9 @@ private:
       emitWarning(function.getLoc())
           << folded.size() << (folded.size() == 1 ? " tensor is" : " tensors are")
           << " trained as the exporter computed " << (folded.size() == 1 ? "it" : "them")
-          << " from several of the source: " << folded.front()
+          << " from what its source trains: " << folded.front()
           << (folded.size() == 1 ? "" : ", ...")
-          << "; export with torch.onnx.export(..., dynamo=True, optimize=False) to train those";
+          << "; export with torch.onnx.export(..., dynamo=True, optimize=False) to train that";
     return success();
   }
 
@@ -199,8 +200,10 @@ private:
 
   static StringRef reasonAgainst(BlockArgument argument, StringRef name) {
     StringRef last = name.substr(name.find_last_of("./") + 1);
-    if (cast<RankedTensorType>(argument.getType()).getNumElements() <= 1 && last != "weight" &&
-        last != "bias" && !isWeightOrBias(argument))
+    auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
+    bool isKnown = function.getArgAttr(argument.getArgNumber(), "autopar.parameter") ||
+                   last == "weight" || last == "bias" || isWeightOrBias(argument);
+    if (cast<RankedTensorType>(argument.getType()).getNumElements() <= 1 && !isKnown)
       return "it is a single number";
     if (name.ends_with("running_mean") || name.ends_with("running_var"))
       return "it is a running statistic";

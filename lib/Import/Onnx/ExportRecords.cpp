@@ -98,7 +98,9 @@ ExportRecords::Answer ExportRecords::isParameter(StringRef source) const {
   if (auto kind = kinds.find(source); kind != kinds.end())
     return kind->second == "PARAMETER" ? Answer::Yes : Answer::No;
   std::string place = placeOf(source);
-  if (places.contains("b_" + place) || places.contains("c_" + place))
+  // A tensor written in the code of a module is lifted out of it.
+  if (places.contains("b_" + place) || places.contains("c_" + place) ||
+      source.substr(source.rfind('.') + 1).starts_with("lifted_tensor"))
     return Answer::No;
   return places.contains("p_" + place) || source.contains('.') ? Answer::Yes : Answer::Unknown;
 }
@@ -107,10 +109,11 @@ SourceRecord ExportRecords::recordOf(const onnx::TensorProto &tensor, bool isIni
   if (!isInitializer)
     return {fromTorch ? "it is a constant of the graph, where torch has no parameters" : "", {}};
   StringRef name = tensor.name();
-  if (auto kind = kinds.find(name); kind != kinds.end())
-    return {kind->second == "PARAMETER" ? ""
-                                        : "the export says that it is no parameter of its source",
-            {}};
+  if (auto kind = kinds.find(name); kind != kinds.end()) {
+    if (kind->second == "PARAMETER")
+      return {"", {}, {}, true};
+    return {"the export says that it is no parameter of its source", {}};
+  }
   auto from = sources.find(name);
   if (from == sources.end())
     return {};
@@ -199,5 +202,13 @@ SmallVector<std::string> ExportRecords::leftOut(const onnx::GraphProto &graph) c
           place.starts_with("p_") && !stored.contains(source) && !joined.contains(source) &&
           told.insert(source).second)
         names.push_back(nameOf(place, node));
+  // A single number of which only a function is there, such as a scale that the source has the
+  // logarithm of.
+  for (const onnx::TensorProto &tensor : graph.initializer())
+    if (SmallVector<StringRef> from = sourcesOf(tensor.name());
+        sources.contains(tensor.name()) && from.size() == 1 &&
+        llvm::all_of(tensor.dims(), [](int64_t extent) { return extent == 1; }) &&
+        isParameter(from[0]) == Answer::Yes && told.insert(placeOf(from[0])).second)
+      names.push_back(from[0].str());
   return names;
 }

@@ -27,6 +27,8 @@ struct SourceRecord {
   SmallVector<StringRef> computedFrom;
   /// The matrix of the source that it is the transpose of, as far as is known; else empty.
   std::string transposeOf = {};
+  /// Whether it is written that the source trains it.
+  bool isParameter = false;
 };
 
 class ExportRecords {
@@ -37,6 +39,8 @@ public:
   /// Whether the exporter, or an optimizer, computed the initializer and made up its name: it is
   /// none of the source.
   bool isComputed(StringRef initializer) const;
+  /// The initializer, or the tensors that it was computed from.
+  SmallVector<StringRef> sourcesOf(StringRef initializer) const;
   /// Whether torch's older exporter wrote the model, which says nothing of what nodes read.
   bool isFromOlderTorch() const { return fromTorch && !tellsOfNodes; }
   /// What the source calls the tensor that a node of the main graph reads where the model has this
@@ -56,8 +60,6 @@ public:
 private:
   enum class Answer { No, Unknown, Yes };
   Answer isParameter(StringRef source) const;
-  /// The initializer, or the tensors that it was computed from.
-  SmallVector<StringRef> sourcesOf(StringRef initializer) const;
 
   bool fromTorch, tellsOfNodes = false;
   /// By name: what torch calls it ("PARAMETER", "BUFFER", ...).

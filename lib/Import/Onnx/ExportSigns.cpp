@@ -37,7 +37,7 @@ void GraphImporter::tellLeftOut() {
       << (names.size() == 1 ? " parameter of the source is" : " parameters of the source are")
       << " not in the model and not trained: " << names.front()
       << (names.size() == 1 ? "" : ", ...")
-      << "; the exporter left out zeros or folded a normalization; export with "
+      << "; the exporter left out zeros or computed something from them; export with "
          "torch.onnx.export(..., dynamo=True, optimize=False) to train them";
 }
 

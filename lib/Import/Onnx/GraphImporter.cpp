@@ -85,7 +85,7 @@ LogicalResult GraphImporter::importModel() {
     return failure();
   builder.setLoc(module.getLoc());
   tellModes();
-  tellTransposed();
+  tellRepeated();
   if (options.trainingMode) {
     tellJoined();
     tellLeftOut();

@@ -124,11 +124,15 @@ private:
   // NarrowIntegers.cpp
   void holdInBytes();
 
-  // TransposedWeights.cpp
+  // RepeatedWeights.cpp
   const autopar_onnx::TensorProto *findTransposed(const autopar_onnx::TensorProto &tensor,
                                                   RankedTensorType type, const TensorPlace &place);
-  FailureOr<Value> importTransposed(const autopar_onnx::TensorProto &source, StringRef name);
-  void tellTransposed();
+  const autopar_onnx::TensorProto *findComputedAlike(const autopar_onnx::TensorProto &tensor,
+                                                     RankedTensorType type,
+                                                     const TensorPlace &place);
+  FailureOr<Value> importRepeated(const autopar_onnx::TensorProto &tensor, StringRef name,
+                                  RankedTensorType type, const TensorPlace &place);
+  void tellRepeated();
 
   // JoinedTensors.cpp
   FailureOr<ImportedValue> readInput(Node &node, StringRef name);
@@ -167,8 +171,10 @@ private:
   llvm::StringSet<> ids, symbols;
   llvm::StringMap<unsigned> idCounts, symbolCounts;
   ExportRecords records;
-  /// Initializers that are another one, transposed: their names.
-  std::vector<std::pair<std::string, std::string>> transposed;
+  /// Initializers that are another one, transposed or as it is: their names.
+  std::vector<std::pair<std::string, std::string>> repeated;
+  /// What the exporter computed from one tensor of the source alone, by its name.
+  llvm::StringMap<std::vector<const autopar_onnx::TensorProto *>> computed;
   /// Tensors of the source that are stored as another initializer, by its name and their own.
   std::map<std::pair<std::string, std::string>, std::shared_ptr<autopar_onnx::TensorProto>> joined;
   /// Names of the source that may be such a tensor, or tied to the initializer.

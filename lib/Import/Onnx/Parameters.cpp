@@ -60,17 +60,19 @@ FailureOr<Value> GraphImporter::importTensor(const onnx::TensorProto &tensor, St
   bool isFloat = isa<FloatType>(type->getElementType()), isSmall = isMask || bytes <= smallBytes;
   // Quantized weights; what decides shapes has wider integers.
   bool isByte = type->getElementType().isInteger(8);
+  // Single numbers are constants, unless the export says that its source trains them.
+  SourceRecord record = records.recordOf(tensor, isInitializer);
   bool isParameter =
       place->kind != TensorPlace::Message &&
       (place->kind == TensorPlace::Absent || differentiated.contains(name) ||
-       (isFloat && type->getRank() > 0 && (isInitializer || !isSmall)) ||
+       (isFloat && (type->getRank() > 0 || record.isParameter) && (isInitializer || !isSmall)) ||
        (!isSmall && (isPacked || isByte)) || (!isSmall && type->getNumElements() > foldedElements));
   if (isParameter && isInitializer)
-    if (const onnx::TensorProto *source = findTransposed(tensor, *type, *place)) {
-      FailureOr<Value> transposed = importTransposed(*source, name);
-      if (succeeded(transposed))
-        tensors[&tensor] = *transposed; // `value` may have moved
-      return transposed;
+    if (FailureOr<Value> first = importRepeated(tensor, name, *type, *place);
+        failed(first) || *first) {
+      if (succeeded(first))
+        tensors[&tensor] = *first; // `value` may have moved
+      return first;
     }
   if (isParameter && isPacked) {
     FailureOr<Value> numbers = importPacked(tensor, *type, name, *place);
@@ -81,7 +83,7 @@ FailureOr<Value> GraphImporter::importTensor(const onnx::TensorProto &tensor, St
   // A boolean parameter is read as it is stored: one byte each.
   if (isParameter) {
     value = addParameter(*type, name, *place, tensor);
-    arguments.back().record = records.recordOf(tensor, isInitializer);
+    arguments.back().record = record;
     return value;
   }
   FailureOr<DenseElementsAttr> values = tensorValues(tensor, file, context, INT64_MAX, error);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights that an exporter stored a second time, transposed. An embedding that is also the output
-// matrix (tied weights) is one parameter in its source; exporters that compute transposes ahead
-// write two, which training would drive apart.
+// Weights that an exporter stored a second time. An embedding that is also the output matrix (tied
+// weights), or a layer that is used again, is one parameter in its source; exporters that compute
+// transposes ahead write several, which training would drive apart.
 #include "GraphImporter.h"
 #include "Proto.h"
 #include "TensorData.h"
@@ -68,23 +68,51 @@ const onnx::TensorProto *GraphImporter::findTransposed(const onnx::TensorProto &
   return nullptr;
 }
 
-FailureOr<Value> GraphImporter::importTransposed(const onnx::TensorProto &source, StringRef name) {
-  FailureOr<Value> value = importTensor(source, source.name(), /*isInitializer=*/true);
+/// An initializer before `tensor` that the exporter computed from the same tensor of the source,
+/// and that has the same values.
+const onnx::TensorProto *GraphImporter::findComputedAlike(const onnx::TensorProto &tensor,
+                                                          RankedTensorType type,
+                                                          const TensorPlace &place) {
+  SmallVector<StringRef> sources = records.sourcesOf(tensor.name());
+  if (place.kind != TensorPlace::File || !records.isComputed(tensor.name()) ||
+      sources.size() != 1 || differentiated.contains(tensor.name()))
+    return nullptr;
+  for (const onnx::TensorProto *other : computed[sources.front()]) {
+    std::string ignored;
+    FailureOr<TensorPlace> there = file.locate(*other, place.length, ignored);
+    if (succeeded(there) && there->kind == TensorPlace::File && there->bytes == place.bytes &&
+        *tensorTypeOf(*other, module.getContext(), ignored) == type)
+      return other;
+  }
+  computed[sources.front()].push_back(&tensor);
+  return nullptr;
+}
+
+/// What `tensor` repeats, if it does; else a null value.
+FailureOr<Value> GraphImporter::importRepeated(const onnx::TensorProto &tensor, StringRef name,
+                                               RankedTensorType type, const TensorPlace &place) {
+  const onnx::TensorProto *transposed = findTransposed(tensor, type, place);
+  const onnx::TensorProto *first = transposed ? transposed : findComputedAlike(tensor, type, place);
+  if (!first)
+    return Value();
+  FailureOr<Value> value = importTensor(*first, first->name(), /*isInitializer=*/true);
   if (failed(value))
     return failure();
-  transposed.push_back({name.str(), source.name()});
+  repeated.push_back({name.str(), first->name()});
+  if (!transposed)
+    return value;
   Value result = builder.transpose(*value, {1, 0});
   setOpId(result.getDefiningOp(), uniqueId(name));
   return result;
 }
 
-void GraphImporter::tellTransposed() {
-  if (transposed.empty())
+void GraphImporter::tellRepeated() {
+  if (repeated.empty())
     return;
   InFlightDiagnostic remark = emitRemark(module.getLoc());
-  remark << transposed.size() << (transposed.size() == 1 ? " weight is" : " weights are")
-         << " stored a second time, transposed; each pair is one parameter: ";
+  remark << repeated.size() << (repeated.size() == 1 ? " weight is" : " weights are")
+         << " stored a second time; each pair is one parameter: ";
   llvm::interleave(
-      transposed, [&](const auto &pair) { remark << pair.first << " is " << pair.second; },
+      repeated, [&](const auto &pair) { remark << pair.first << " is " << pair.second; },
       [&] { remark << ", "; });
 }
