@@ -370,17 +370,17 @@ private:
 
   /// Erases an operation that nobody reads, and what it alone read.
   static void eraseDead(Operation *op) {
-    SmallVector<Operation *> worklist{op};
+    llvm::SetVector<Operation *> worklist; // each once: two readers may die before what they read
+    worklist.insert(op);
     while (!worklist.empty()) {
       Operation *current = worklist.pop_back_val();
       if (!isOpTriviallyDead(current))
         continue;
-      llvm::SetVector<Operation *> producers;
-      for (Value operand : current->getOperands())
-        if (Operation *producer = operand.getDefiningOp())
-          producers.insert(producer);
+      SmallVector<Value> operands(current->getOperands());
       current->erase();
-      worklist.append(producers.begin(), producers.end());
+      for (Value operand : operands)
+        if (Operation *producer = operand.getDefiningOp())
+          worklist.insert(producer);
     }
   }
 
