@@ -18,14 +18,17 @@ FORMS = ({LENGTH}, {MASK}, {MASK, POSITIONS})
 class Generator:
     """A decoder compiled with --carry "present.*=past_key_values.*", that takes input_ids [batch, tokens] and gives logits
     [batch, tokens, vocabulary]. Beside the tokens it takes what the model zoo's --cache has, cache_length [batch], or what
-    onnxruntime-genai's builder has: attention_mask [batch, room] and perhaps position_ids [batch, tokens].
+    onnxruntime-genai's builder has: attention_mask [batch, room] and perhaps position_ids [batch, tokens]; or what Optimum's
+    exports have, whose caches grow: attention_mask [batch, room + tokens] and position_ids.
 
-    step: the artifact for one token at a time, or a few. prefill: one of the same model, batch and caches that takes more
-    tokens at once, for prompts; both hold the parameters. Without it prompts go through `step`. threads, initializer: as
-    for Session. A context manager, or to be closed. Raises Error as Session does, 2 for artifacts that do not fit.
+    step: the artifact for one token at a time, or, where caches do not grow, a few. prefill: one of the same model, batch and caches that takes more
+    tokens at once, for prompts; both hold the parameters. Without it prompts go through `step`. counts_positions: caches grow, and
+    the model counts positions by its attention mask, as bloom and opt do, so that it takes none. threads, initializer: as for
+    Session. A context manager, or to be closed. Raises Error as Session does, 2 for artifacts that do not fit.
     """
 
-    def __init__(self, step: Path, prefill: Optional[Path] = None, *, threads: int = 0, initializer: str = "") -> None:
+    def __init__(self, step: Path, prefill: Optional[Path] = None, *, counts_positions: bool = False, threads: int = 0,
+                 initializer: str = "") -> None:
         self._sessions: List[Session] = []
         try:
             for path in [step] if prefill is None else [step, prefill]:
@@ -34,12 +37,15 @@ class Generator:
             self._step, self._prefill = self._sessions[0], self._sessions[-1]
             if self._step.states != self._prefill.states:
                 raise Error(EXIT_USAGE, f"{prefill} carries other caches than {step}; compile both with the same batch and --cache")
+            if _grows(self._step):
+                _check_growing(self._step, step, counts_positions)
         except BaseException:
             self.close()
             raise
         self.batch: int = _port(self._step, IDS).shape[0]
         #: Tokens that the caches have room for: prompt and answer together.
-        self.room: int = min(port.shape[2] for port in self._step.states)
+        self.room: int = _room(self._step)
+        self._append = _grows(self._step)
 
     def generate(self, prompts: Sequence[Sequence[int]], tokens: int, *, end: Optional[int] = None, temperature: float = 0.0,
                  top_k: int = 0, seed: int = 0) -> List[List[int]]:
@@ -68,7 +74,8 @@ class Generator:
     def _stream(self, texts: List[List[int]], tokens: int, temperature: float, top_k: int,
                 random: np.random.Generator) -> Iterator[np.ndarray]:
         lengths = np.zeros(self.batch, np.int64)
-        scores = self._read(self._prefill, texts, lengths)
+        held = np.zeros((self.batch, self.room), bool)
+        scores = self._read(self._prefill, texts, lengths, held)
         if self._prefill is not self._step:
             for port in self._prefill.states:
                 self._step.set_state(port.name, self._prefill.state(port.name))
@@ -78,10 +85,35 @@ class Generator:
             if number + 1 < tokens:
                 for text, token in zip(texts, chosen):
                     text.append(int(token))
-                scores = self._read(self._step, texts, lengths)
+                scores = self._read(self._step, texts, lengths, held)
 
-    def _read(self, session: Session, texts: Sequence[Sequence[int]], lengths: np.ndarray) -> np.ndarray:
-        """Takes into the caches what they lack of the texts; the scores behind each one's last token. `lengths` counts on."""
+    def _read(self, session: Session, texts: Sequence[Sequence[int]], lengths: np.ndarray, held: np.ndarray) -> np.ndarray:
+        """Takes into the caches what they lack of the texts; the scores behind each one's last token. `lengths` counts on, and
+        `held` [batch, room] says which rows of caches that grow hold something."""
+        return self._append_to(session, texts, lengths, held) if self._append else self._write(session, texts, lengths)
+
+    def _append_to(self, session: Session, texts: Sequence[Sequence[int]], lengths: np.ndarray, held: np.ndarray) -> np.ndarray:
+        """For caches that grow: new rows come last and the oldest fall out. Texts end in the same column, as distances between
+        rows are those between tokens only where nothing lies between; what fills up in front is hidden."""
+        width = _port(session, IDS).shape[1]
+        lacking = [text[lengths[i] :] for i, text in enumerate(texts)]
+        columns = -(-max(map(len, lacking)) // width) * width
+        ids, seen = np.zeros((self.batch, columns), np.int64), np.zeros((self.batch, columns), bool)
+        for i, part in enumerate(lacking):
+            ids[i, columns - len(part) :] = part
+            seen[i, columns - len(part) :] = True
+        seen[len(texts) :] = True  # rows of the batch without a text look at themselves
+        places = np.maximum(lengths[:, None] + seen.cumsum(axis=1) - 1, 0)
+        for begin in range(0, columns, width):
+            part = np.s_[:, begin : begin + width]
+            mask = np.concatenate([held, seen[part]], axis=1)
+            logits = self._tell(session, {IDS: ids[part], MASK: mask, POSITIONS: places[part]})
+            held[:] = mask[:, width:]
+        lengths += seen.sum(axis=1)
+        return logits[: len(texts), -1]
+
+    def _write(self, session: Session, texts: Sequence[Sequence[int]], lengths: np.ndarray) -> np.ndarray:
+        """For caches that are written in place, each text's where it ends."""
         width = _port(session, IDS).shape[1]
         scores: List[Optional[np.ndarray]] = [None] * len(texts)
         while any(lengths[i] < len(text) for i, text in enumerate(texts)):
@@ -101,7 +133,11 @@ class Generator:
     def _run(self, session: Session, ids: np.ndarray, begins: np.ndarray) -> np.ndarray:
         """Logits of tokens behind the first `begins` ones. What fills up batch and columns is never attended by others."""
         places = begins[:, None] + np.arange(ids.shape[1])
-        told = {IDS: ids, LENGTH: begins, MASK: np.arange(self.room) <= places[:, -1:], POSITIONS: places}
+        return self._tell(session, {IDS: ids, LENGTH: begins, MASK: np.arange(self.room) <= places[:, -1:], POSITIONS: places})
+
+    @staticmethod
+    def _tell(session: Session, told: Dict[str, np.ndarray]) -> np.ndarray:
+        """Logits of a step that is given what it takes of `told`."""
         given = {port.name: told[port.name].astype(port.dtype) for port in session.inputs}
         return session.run(given)[LOGITS].astype(np.float32)
 
@@ -137,6 +173,16 @@ def _port(session: Session, name: str) -> Port:
     return next(port for port in session.inputs + session.outputs if port.name == name)
 
 
+def _room(session: Session) -> int:
+    return min(port.shape[2] for port in session.states)
+
+
+def _grows(session: Session) -> bool:
+    """Whether caches grow by the tokens of a step, which a mask of both tells."""
+    masks = [port.shape[1] for port in session.inputs if port.name == MASK]
+    return masks == [_room(session) + _port(session, IDS).shape[1]]
+
+
 def _check_form(session: Session, path: Path) -> None:
     ports: Dict[str, Port] = {port.name: port for port in session.inputs + session.outputs}
     ranks = {IDS: 2, LENGTH: 1, LOGITS: 3, MASK: 2, POSITIONS: 2}
@@ -149,10 +195,19 @@ def _check_form(session: Session, path: Path) -> None:
     if not session.states or any(len(port.shape) != 4 for port in session.states):
         raise Error(EXIT_USAGE, f"{path}: expected caches [batch, heads, room, channels] that are carried from step to step: compile "
                                 'with --carry "present.*=past_key_values.*"')
-    room = min(port.shape[2] for port in session.states)
-    if MASK in given and ports[MASK].shape[1] != room:
+    room, width = _room(session), ports[IDS].shape[1]
+    if MASK in given and ports[MASK].shape[1] not in (room, room + width):
         raise Error(EXIT_USAGE, f"{path}: expected an {MASK} as long as the caches, {room}, got {ports[MASK].shape[1]}: bind past and total "
                                 "length to the same number")
+
+
+def _check_growing(session: Session, path: Path, counts_positions: bool) -> None:
+    if _port(session, IDS).shape[1] != 1:
+        raise Error(EXIT_USAGE, f"{path} takes {_port(session, IDS).shape[1]} tokens at a time; where caches grow, the step takes one: bind "
+                                "sequence_length=1")
+    if not counts_positions and not any(port.name == POSITIONS for port in session.inputs):
+        raise Error(EXIT_USAGE, f"{path} takes no {POSITIONS}: if it counts them by its {MASK} (bloom, opt), say counts_positions=True; if by "
+                                f"the length of its caches, which are always full here, export it with {POSITIONS}")
 
 
 def _choose(scores: np.ndarray, temperature: float, top_k: int, random: np.random.Generator) -> np.ndarray:

@@ -2,11 +2,12 @@
 """Writes small networks of Hugging Face transformers with torch.onnx.export(dynamo=True) into the folder given, each with
 what PyTorch computes; run by a Python that has torch, onnxscript and transformers.
 
-usage: export_transformers.py FOLDER [TEXT]      (only networks with TEXT in their name)
+usage: export_transformers.py FOLDER [whole] [TEXT]      (only networks with TEXT in their name)
 
-NAME.onnx is the export, NAME.npz has `input/NAME`, `output/NAME`, `target` of the first output's shape, and `losses`: the
-mean squared error to the target in STEPS steps of SGD with the learning rate LR. Parameters are drawn, as a trained network's
-are no two alike; nothing is dropped out. A network that cannot be exported is named on standard error and left out.
+NAME.onnx is the export, `whole` with optimize=False; NAME.npz has `input/NAME`, `output/NAME`, `target` of the first output's
+shape, and `losses`: the mean squared error to the target in STEPS steps of SGD with the learning rate `lr`. Parameters are drawn,
+as a trained network's are no two alike, and nothing is dropped out. A network that cannot be exported is named on standard
+error and left out.
 """
 
 import pathlib
@@ -181,12 +182,12 @@ def draw(model: torch.nn.Module) -> torch.nn.Module:
     return model.eval()
 
 
-def export(model: Outputs, inputs: Dict[str, torch.Tensor], path: pathlib.Path) -> None:
+def export(model: Outputs, inputs: Dict[str, torch.Tensor], path: pathlib.Path, whole: bool) -> None:
     """With a batch of any size and, of tokens, any number; where torch cannot, with those of the inputs."""
     dynamic = tuple({0: "batch", **({1: "seq"} if list(value.shape) == [BATCH, SEQ] else {})} for value in inputs.values())
     for shapes in ((dynamic,), None):
         try:
-            torch.onnx.export(model, tuple(inputs.values()), dynamo=True, dynamic_shapes=shapes, input_names=list(inputs),
+            torch.onnx.export(model, tuple(inputs.values()), dynamo=True, optimize=not whole, dynamic_shapes=shapes, input_names=list(inputs),
                               output_names=model.outputs, verbose=False).save(str(path))
             return
         except Exception as error:  # torch has no common class for what it cannot export
@@ -196,7 +197,10 @@ def export(model: Outputs, inputs: Dict[str, torch.Tensor], path: pathlib.Path) 
 
 
 def losses_of(model: Outputs, inputs: Dict[str, torch.Tensor], target: torch.Tensor) -> List[float]:
-    """Of the first output, one before each step."""
+    """Of the first output, one before each step. Batches are normalized by their own statistics."""
+    for module in model.modules():
+        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
+            module.train()
     optimizer = torch.optim.SGD([parameter for parameter in model.parameters() if parameter.requires_grad], lr=LR)
     losses = []
     for _ in range(STEPS):
@@ -210,7 +214,8 @@ def losses_of(model: Outputs, inputs: Dict[str, torch.Tensor], target: torch.Ten
 
 def main() -> None:
     """Exports every network whose name has the text."""
-    folder, text = pathlib.Path(sys.argv[1]), (sys.argv[2:] or [""])[0]
+    folder, whole = pathlib.Path(sys.argv[1]), sys.argv[2:3] == ["whole"]
+    text = "".join(sys.argv[3:] if whole else sys.argv[2:])
     warnings.filterwarnings("ignore")
     transformers.logging.set_verbosity_error()
     for name, make, make_inputs in networks():
@@ -222,9 +227,9 @@ def main() -> None:
             model = Outputs(draw(make()), list(inputs))
             with torch.no_grad():
                 results = model(*inputs.values())
-            export(model, inputs, folder / f"{name}.onnx")
+            export(model, inputs, folder / f"{name}.onnx", whole)
             target = torch.randn(results[0].shape)
-            np.savez(folder / f"{name}.npz", losses=losses_of(model, inputs, target), target=target.numpy(),
+            np.savez(folder / f"{name}.npz", lr=LR, losses=losses_of(model, inputs, target), target=target.numpy(),
                      **{f"input/{key}": value.numpy() for key, value in inputs.items()},
                      **{f"output/{key}": value.numpy() for key, value in zip(model.outputs, results)})
         except Exception as error:

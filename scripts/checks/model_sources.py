@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the models of scripts/check-models come from: the zoo, the onnx package, torch.onnx, packages on PyPI.
+"""Where the models of scripts/check-models come from: the zoo, the onnx package, torch.onnx, transformers, packages on PyPI.
 
-Each source yields (name, path, bindings). A source whose package is absent raises Unavailable with what to install.
+Each source yields models. A source whose package is absent raises Unavailable with what to install.
 """
 
 import json
@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 from autopar import models
 
 from .building import ROOT
-from .model import Model, Unavailable
+from .model import Model, Record, Unavailable
 from .package_models import download, packages
 
 
@@ -106,6 +106,21 @@ def torch_exports(folder: pathlib.Path) -> Iterator[Model]:
                           f"({done.stderr.strip().splitlines()[-1:]})")
     for path in sorted(folder.glob("torch-*.onnx")):
         yield Model(f"torch/{path.stem[6:]}", path, {dim: 4 for dim in symbolic_dims(path)})
+
+
+def transformers_exports(folder: pathlib.Path, python: str, whole: bool, text: str) -> Iterator[Model]:
+    """Networks of Hugging Face transformers with TEXT in their name, written by the newer exporter of the torch that `python` has,
+    and what torch computes of them. `whole`: as they are best exported for training."""
+    done = subprocess.run([python, ROOT / "scripts/checks/export_transformers.py", folder, *(["whole"] if whole else []), text],
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Unavailable(f"--python names no Python with torch, onnxscript and transformers ({done.stderr.strip().splitlines()[-1:]})")
+    for path in sorted(folder.glob("*.npz")):
+        model, record = path.with_suffix(".onnx"), Record.load(path)
+        inputs = {value.name: value.type.tensor_type.shape.dim for value in onnx.load(model).graph.input}
+        bind = {dim.dim_param: extent for name, dims in inputs.items() for dim, extent in zip(dims, record.inputs[name].shape) if dim.dim_param}
+        read = {name: record.inputs[name] for name in inputs}
+        yield Model(f"transformers/{path.stem}", model, bind, record=record._replace(inputs=read))
 
 
 def read_safetensors(data: bytes) -> Dict[str, np.ndarray]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Three training steps of a whole model: on any number of ranks the losses of one rank."""
+"""Three training steps of a whole model: on any number of ranks the losses of one rank, or those that its source recorded."""
 
 import json
 import pathlib
@@ -21,12 +21,16 @@ RTOL = 1e-3
 
 
 def losses(model: Model, ranks: int) -> List[float]:
-    """Of the squared error between the first output and a drawn target. autopar.Error where a command gives up."""
+    """Of the squared error between the first output and a target, drawn or recorded. autopar.Error where a command gives up."""
     output = onnx.load(model.path, load_external_data=False).graph.output[0].name
-    train = autopar.Train(loss=f"mse({output}, target)", optimizer=OPTIMIZER)
+    train = autopar.Train(loss=f"mse({output}, target)", optimizer=f"sgd(lr={model.record.lr})" if model.record else OPTIMIZER)
     with tempfile.TemporaryDirectory(prefix="check-models-") as folder:
         artifact, metrics = pathlib.Path(folder, "train.bin"), pathlib.Path(folder, "metrics.jsonl")
-        autopar.compile(model.path, artifact, bind=model.bind, fix_inputs=model.fixed, ranks=ranks, train=train)
+        compiled = autopar.compile(model.path, artifact, bind=model.bind, fix_inputs=model.fixed, ranks=ranks, train=train)
+        if model.record:
+            batch = {**model.record.inputs, "target": model.record.target}
+            with autopar.Session(compiled) as session:
+                return [float(session.run(batch)["loss"]) for _ in model.record.losses]
         autopar.compiler.run_tool([str(word) for word in (autopar.find_tool("autopar-run"), artifact, "--data", "synthetic", "--steps", STEPS,
                                                           "--metrics", metrics, "--quiet")])
         return [json.loads(line)["loss"] for line in metrics.read_text().splitlines()]

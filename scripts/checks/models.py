@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`scripts/check-models`: whole models on 1, 2 and 4 ranks against onnxruntime, rtol 1e-3; with --train, training against one rank.
+Those of Hugging Face transformers, which another Python exports, against PyTorch in both (`--source transformers --python FILE`).
 
 One line per model; the last line is "equal E, refused R, wrong W" over models times rank counts. A source that cannot
 be used here (no python3-torch, no network) is named and counts as nothing. Exit status 1 unless all are equal.
@@ -7,11 +8,12 @@ be used here (no python3-torch, no network) is named and counts as nothing. Exit
 
 import argparse
 import collections
+import functools
 import pathlib
 import sys
 import tempfile
 import time
-from typing import Counter, Dict, Iterator, List, NamedTuple
+from typing import Callable, Counter, Dict, Iterator, List, Mapping, NamedTuple
 
 import numpy as np
 
@@ -21,6 +23,7 @@ from . import comparison, model_sources, model_training, reference
 from .isolated_pool import Crash, run_isolated
 from .model import Model, Unavailable
 
+Source = Callable[[pathlib.Path], Iterator[Model]]
 RTOL = 1e-3
 REFUSALS = (2, 65)
 TIMEOUT_S = 600.0
@@ -64,16 +67,19 @@ def run_task(task: Task) -> Verdict:
 
 
 def verdicts_of_runs(model: Model, ranks: List[int]) -> Iterator[Verdict]:
-    """The model's outputs on each number of ranks against onnxruntime, each in a process of its own."""
-    inputs = reference.make_inputs(model.path, model.bind, fixed=model.fixed)
-    expected = reference.run(model.path, inputs)
+    """The model's outputs on each number of ranks against its source or onnxruntime, each in a process of its own."""
+    if model.record:
+        inputs, expected = model.record.inputs, model.record.outputs
+    else:
+        inputs = reference.make_inputs(model.path, model.bind, fixed=model.fixed)
+        expected = reference.run(model.path, inputs)
     for _, answer in run_isolated(run_task, [Task(model, count, inputs, expected) for count in ranks], 1, TIMEOUT_S):
         yield Verdict("wrong", answer.reason, 0.0) if isinstance(answer, Crash) else answer
 
 
 def verdicts_of_training(model: Model, ranks: List[int]) -> Iterator[Verdict]:
-    """The model's losses on each number of ranks against those of one rank."""
-    expected: List[float] = []
+    """The model's losses on each number of ranks against those of its source or of one rank."""
+    expected = list(model.record.losses) if model.record else []
     for count in ranks:
         start = time.monotonic()
         try:
@@ -84,11 +90,11 @@ def verdicts_of_training(model: Model, ranks: List[int]) -> Iterator[Verdict]:
             yield verdict_of(error, time.monotonic() - start)
 
 
-def find_models(names: List[str], pattern: str, folder: pathlib.Path) -> Iterator[Model]:
-    """The models of the named sources whose name contains `pattern`; says which sources cannot be used."""
-    for name in names:
+def find_models(sources: Mapping[str, Source], pattern: str, folder: pathlib.Path) -> Iterator[Model]:
+    """The models of the sources whose name contains `pattern`; says which sources cannot be used."""
+    for name, source in sources.items():
         try:
-            for model in model_sources.SOURCES[name](folder):
+            for model in source(folder):
                 if pattern in model.name:
                     yield model
         except Unavailable as reason:
@@ -99,14 +105,21 @@ def main() -> int:
     """Runs the models one after the other, each in a process of its own."""
     parser = argparse.ArgumentParser(prog="scripts/check-models", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--source", action="append", choices=list(model_sources.SOURCES), help="only this source")
+    parser.add_argument("--source", action="append", choices=[*model_sources.SOURCES, "transformers"], help="only this source")
+    parser.add_argument("--python", metavar="FILE", help="a Python with torch, onnxscript and transformers, for the last source")
     parser.add_argument("--filter", default="", metavar="TEXT", help="only models whose name contains TEXT")
     parser.add_argument("--train", action="store_true", help="three training steps instead, whose losses must be those of one rank")
     parser.add_argument("--ranks", default="1,2,4", help="rank counts (default 1,2,4)")
     arguments = parser.parse_args()
+    sources: Dict[str, Source] = dict(model_sources.SOURCES)
+    if arguments.python:
+        sources["transformers"] = functools.partial(model_sources.transformers_exports, python=arguments.python, whole=arguments.train,
+                                                    text=arguments.filter)
+    elif "transformers" in (arguments.source or []):
+        parser.error("--source transformers takes --python FILE, a Python with torch, onnxscript and transformers")
     counts: Counter[str] = collections.Counter()
     with tempfile.TemporaryDirectory(prefix="check-models-") as folder:
-        for model in find_models(arguments.source or list(model_sources.SOURCES), arguments.filter, pathlib.Path(folder)):
+        for model in find_models({name: sources[name] for name in arguments.source or sources}, arguments.filter, pathlib.Path(folder)):
             ranks = [int(count) for count in arguments.ranks.split(",")]
             line, faults = [], []
             for count, verdict in zip(ranks, (verdicts_of_training if arguments.train else verdicts_of_runs)(model, ranks)):

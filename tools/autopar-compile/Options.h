@@ -20,7 +20,9 @@ struct Options {
       "o", cl::desc("artifact to write (default compiled.bin), or the IR of --stop-after"),
       cl::value_desc("file"), cl::cat(category)};
   cl::list<std::string> bindings{
-      "bind", cl::desc("extents of symbolic dimensions, of the global batch: batch=8,seq=128"),
+      "bind",
+      cl::desc("extents of symbolic dimensions, of the global batch: batch=8,seq=128; those named "
+               "by others, past + seq, follow"),
       cl::value_desc("name=extent,..."), cl::cat(category)};
   cl::list<std::string> fixInputs{
       "fix-input",

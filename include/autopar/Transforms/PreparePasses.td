@@ -51,7 +51,8 @@ def CarryStatePass : Pass<"autopar-carry-state", "mlir::ModuleOp"> {
     Each element of `carry` is `OUTPUT=INPUT`, where one `*` on both sides stands for the same text: the result of that
     name of `@main` becomes the next value of the argument, which gets `autopar.donated` and is no longer given from
     outside: it starts as zeros and stays on the ranks as the plan shards it. Key/value caches of decoders are such
-    state. The two have one type.
+    state. The two have one type; of a result that is the argument with rows behind it (a cache that grows by
+    concatenation), the last rows are carried, as many as the argument has: the oldest fall out.
 
     ```mlir
     func.func @main(%x: tensor<4xf32> {autopar.name = "x"}, %past: tensor<4xf32> {autopar.name = "past.0"})

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The model's inputs: binding of symbolic dimensions, with one report for all that stay open.
+#include "DimExpression.h"
 #include "GraphImporter.h"
 #include "Proto.h"
 #include "TensorData.h"
@@ -39,9 +40,20 @@ FailureOr<RankedTensorType> GraphImporter::inputType(const onnx::ValueInfoProto 
       shape.push_back(bound->second);
       continue;
     }
-    std::string &where = unbound[name];
-    where += (where.empty() ? "" : ", ") + place;
-    shape.push_back(1);
+    std::optional<DimExpression> made = readDimExpression(name, options.bindings);
+    if (made)
+      openDims.insert(made->names.begin(), made->names.end());
+    shape.push_back(made && made->extent ? *made->extent : 1);
+    if (made && made->extent)
+      continue;
+    SmallVector<std::string> open = made ? made->names : SmallVector<std::string>{name};
+    llvm::erase_if(open, [&](const std::string &each) { return options.bindings.count(each); });
+    if (open.empty()) // bound, to no extent that there is
+      open.push_back(name);
+    for (const std::string &each : open) {
+      std::string &where = unbound[each];
+      where += (where.empty() ? "" : ", ") + place;
+    }
   }
   std::optional<RankedTensorType> type = checkedTensorType(shape, element);
   if (!type)

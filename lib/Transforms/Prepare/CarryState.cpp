@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-carry-state: outputs that are inputs of the next step, such as key/value caches,
 // become state that stays where it is computed.
+#include "Prepare/CompositeMatching.h"
+
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Transforms/Passes.h"
 #include "llvm/ADT/StringMap.h"
@@ -99,16 +101,37 @@ private:
                      << names(*arguments, function.getNumArguments());
     if (!isFed(function.getArgument(number)) || arguments->get(number, "autopar.donated"))
       return error() << "\"" << input << "\" is a parameter, or is carried already";
+    keepLast(result, function.getArgument(number));
     Type from = function.getResultTypes()[result], to = function.getArgumentTypes()[number];
     if (from != to)
       return error() << "output \"" << name.getValue() << "\" is " << from << " and input \""
                      << input << "\" " << to
-                     << ": what is carried keeps its type; a cache that grows at each step has to "
-                        "be written in place, as TensorScatter does";
+                     << ": what is carried keeps its type, or is the input with rows behind it";
     Builder builder(&getContext());
     arguments->set(number, "autopar.donated", builder.getUnitAttr());
     results->set(result, "autopar.name", builder.getStringAttr(input));
     return success();
+  }
+
+  /// Of a result that is `argument` with rows behind it, gives the last ones alone, as many as
+  /// `argument` has.
+  void keepLast(unsigned result, BlockArgument argument) {
+    Operation *terminator = function.getBody().front().getTerminator();
+    Value grown = terminator->getOperand(result);
+    auto concat = grown.getDefiningOp<ConcatOp>();
+    if (!concat || concat.getInputs().front() != argument)
+      return;
+    auto kept = cast<RankedTensorType>(argument.getType()),
+         type = cast<RankedTensorType>(grown.getType());
+    SmallVector<int64_t> starts(type.getRank()), steps(type.getRank(), 1);
+    starts[concat.getDim()] = type.getDimSize(concat.getDim()) - kept.getDimSize(concat.getDim());
+    OpBuilder builder(terminator);
+    auto slice = SliceOp::create(builder, grown.getLoc(), kept, grown, starts, steps);
+    nameAfter(slice, concat, "kept");
+    terminator->setOperand(result, slice);
+    SmallVector<Type> results(function.getResultTypes());
+    results[result] = kept;
+    function.setType(builder.getFunctionType(function.getArgumentTypes(), results));
   }
 
   static std::string names(const SignatureAttributes &attributes, unsigned count) {

@@ -220,6 +220,13 @@ def tied():
     return made
 
 
+def composed():
+    """Dimensions that are named by others."""
+    inputs = {"past": ["batch", "past_length", 2], "mask": ["batch", "past_length + length"], "wide": ["2*(length - 1)*batch"], "odd": ["batch-size"]}
+    nodes = [helper.make_node("Identity", [name], [name + "_out"]) for name in inputs]
+    return model(nodes, [value(name, shape) for name, shape in inputs.items()], [value(name + "_out", None) for name in inputs])
+
+
 def shared():
     """A layer that is used twice and single numbers, as torch.onnx exports them: what it computed of the layer's weight is stored twice."""
     twice = np.random.default_rng(0).standard_normal((4, 4)).astype(np.float32)
