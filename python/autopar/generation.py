@@ -23,7 +23,7 @@ class Generator:
 
     step: the artifact for one token at a time, or, where caches do not grow, a few. prefill: one of the same model, batch and caches that takes more
     tokens at once, for prompts; both hold the parameters. Without it prompts go through `step`. counts_positions: caches grow, and
-    the model counts positions by its attention mask, as bloom and opt do, so that it takes none. threads, initializer: as for
+    the model counts positions by its attention mask, as bloom does, so that it takes none. threads, initializer: as for
     Session. A context manager, or to be closed. Raises Error as Session does, 2 for artifacts that do not fit.
     """
 
@@ -206,7 +206,7 @@ def _check_growing(session: Session, path: Path, counts_positions: bool) -> None
         raise Error(EXIT_USAGE, f"{path} takes {_port(session, IDS).shape[1]} tokens at a time; where caches grow, the step takes one: bind "
                                 "sequence_length=1")
     if not counts_positions and not any(port.name == POSITIONS for port in session.inputs):
-        raise Error(EXIT_USAGE, f"{path} takes no {POSITIONS}: if it counts them by its {MASK} (bloom, opt), say counts_positions=True; if by "
+        raise Error(EXIT_USAGE, f"{path} takes no {POSITIONS}: if it counts them by its {MASK} (bloom), say counts_positions=True; if by "
                                 f"the length of its caches, which are always full here, export it with {POSITIONS}")
 
 

@@ -221,6 +221,63 @@ def test_rows_that_see_nothing_are_zero_behind_a_call_of_a_gpu_too(tmp_path, mon
     assert not result[0, :, 2].any() and not result[1, :, 7:9].any() and result[0, :, 3].all()
 
 
+def torchs_attention(rows: int) -> onnx.ModelProto:
+    """y = attention of x with itself under a mask of columns and a triangle, as torch's exporters write it: a root of the scale on either side
+    of the product, one bias for both masks, and zeros in rows that see nothing."""
+    node, tensor, random = helper.make_node, onnx.numpy_helper.from_array, np.random.default_rng(8)
+    nodes, weights = [], [tensor(np.array([0, 0, 2, 8]), "heads"), tensor(np.array([0, 0, 16]), "joined"), tensor(np.array([1, 2]), "columns"),
+                          tensor(np.array(8 ** -0.25, np.float32), "root"), tensor(np.array(0, np.float32), "zero"),
+                          tensor(np.array(-np.inf, np.float32), "hidden"), tensor(np.tri(rows, dtype=bool)[None, None], "triangle")]
+    for part, order in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
+        weights.append(tensor(random.standard_normal((16, 16)).astype(np.float32) / 4, "w" + part))
+        nodes += [node("MatMul", ["x", "w" + part], [part + ".flat"]), node("Reshape", [part + ".flat", "heads"], [part + ".heads"]),
+                  node("Transpose", [part + ".heads"], [part], perm=order)]
+    nodes += [node("Mul", ["q", "root"], ["q.scaled"]), node("Mul", ["k", "root"], ["k.scaled"]), node("MatMul", ["q.scaled", "k.scaled"], ["scores"]),
+              node("Unsqueeze", ["mask", "columns"], ["mask.columns"]), node("And", ["triangle", "mask.columns"], ["seen"]),
+              node("Where", ["seen", "zero", "hidden"], ["bias"]), node("Add", ["scores", "bias"], ["masked"]), node("Softmax", ["masked"], ["p"], axis=-1),
+              node("IsNaN", ["p"], ["none"]), node("Where", ["none", "zero", "p"], ["w"]), node("MatMul", ["w", "v"], ["o"]),
+              node("Transpose", ["o"], ["o.rows"], perm=[0, 2, 1, 3]), node("Reshape", ["o.rows", "joined"], ["y"])]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, rows, 16]), helper.make_tensor_value_info("mask", TensorProto.BOOL, [2, rows])]
+    graph = helper.make_graph(nodes, "g", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, rows, 16])], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+
+
+#: Prompts that are filled up in front: rows 0 to 4 of the first sample see nothing.
+FILLED_UP = np.arange(20) >= np.array([[5], [0]])
+
+
+@pytest.mark.parametrize("target, precision, tolerance", [("cpu", "f32", 1e-5), ("cuda", "bf16", 2e-2), ("cuda", "fp16", 2e-2)])
+def test_what_torch_writes_is_one_call(tmp_path, monkeypatch, target, precision, tolerance):
+    monkeypatch.setenv("AUTOPAR_CUDA_LIBRARIES", str(pathlib.Path(find_tool("autopar-run")).resolve().parents[1] / "unittests" / "EmulatedCuda"))
+    model, arrays = torchs_attention(20), {"x": np.random.default_rng(7).standard_normal((2, 20, 16)).astype(np.float32), "mask": FILLED_UP}
+    artifact = autopar.compile(model, tmp_path / "m.bin", options=["--target", target, "--precision", precision, "--quiet"])
+    text = subprocess.run([find_tool("autopar-translate"), "--dump", artifact], check=True, capture_output=True, text=True).stdout
+    assert instructions(artifact) == 1 and re.search(r"attention \(.*, causal", text)
+    with np.errstate(invalid="ignore"):
+        expected = ReferenceEvaluator(model).run(None, arrays)[0]
+    with autopar.Session(artifact) as session:
+        result = session.run(arrays)["y"]
+    np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance)
+    assert not result[0, :5].any() and result[0, 5:].all()
+
+
+@pytest.mark.parametrize("mask, options, tolerance", [
+    (FILLED_UP | True, ["--attention", "products"], 1e-5),
+    (FILLED_UP, ["--target", "cuda", "--precision", "bf16"], 2e-3),
+])
+def test_what_torch_writes_learns_the_same_by_a_call(tmp_path, monkeypatch, mask, options, tolerance):
+    """As products do, and on an emulated GPU with rows that see nothing."""
+    monkeypatch.setenv("AUTOPAR_CUDA_LIBRARIES", str(pathlib.Path(find_tool("autopar-run")).resolve().parents[1] / "unittests" / "EmulatedCuda"))
+    random, losses = np.random.default_rng(7), []
+    batch = {"x": random.standard_normal((2, 20, 16)).astype(np.float32), "mask": mask, "target": random.standard_normal((2, 20, 16)).astype(np.float32)}
+    for way in ([], options):
+        autopar.compile(torchs_attention(20), tmp_path / "m.bin", train=autopar.Train("mse(y, target)", autopar.SGD(lr=4.0)), options=["--quiet", *way])
+        with autopar.Session(tmp_path / "m.bin") as session:
+            losses.append([float(session.run(batch)["loss"]) for _ in range(4)])
+    assert losses[0][3] < 0.98 * losses[0][0]
+    np.testing.assert_allclose(losses[1], losses[0], rtol=tolerance)
+
+
 @pytest.mark.parametrize("target, precision, tolerance", [("cpu", "f32", 1e-5), ("cuda", "bf16", 2e-2)])
 def test_a_window_of_onnx_is_one_of_the_call(tmp_path, monkeypatch, target, precision, tolerance):
     """On an emulated GPU too, where a triangle says that no row is hidden whole."""

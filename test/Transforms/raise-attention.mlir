@@ -366,3 +366,53 @@ func.func @no_window(%q: tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32> {
   %y = autopar.dot_general %p, %q batch [0, 1] x [0, 1] contract [3] x [2] {autopar.id = "y"} : (tensor<1x2x4x4xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32>
   return %y : tensor<1x2x4x8xf32>
 }
+
+// -----
+
+// As torch's exporters write scaled_dot_product_attention under a mask of columns and a triangle: a root of the scale on
+// either side, one bias for both, zeros in rows that see nothing. The triangle is apart of the mask; a GPU's rows are
+// cleared by what hides them together.
+// CHECK-LABEL: func.func @torch
+// CHECK: %[[B:.*]] = autopar.select %arg3, %{{.*}}, %{{.*}} {autopar.id = "y/mask"} : (tensor<2x1x1x16xi1>, tensor<2x1x1x16xf32>, tensor<2x1x1x16xf32>) -> tensor<2x1x1x16xf32>
+// CHECK: %[[Y:.*]], %{{.*}} = autopar.attention %arg0, %arg1, %arg2 bias %[[B]] scale 2.500000e-01 causal {autopar.id = "y"} : (tensor<2x4x16x8xf32>, tensor<2x2x16x8xf32>, tensor<2x2x16x8xf32>, tensor<2x1x1x16xf32>)
+// CHECK-NEXT: return %[[Y]]
+// TRIANGLES-LABEL: func.func @torch
+// TRIANGLES: autopar.attention %arg0, %arg1, %arg2 bias %{{.*}} causal
+// CUDNN-LABEL: func.func @torch
+// CUDNN: %[[BOTH:.*]] = autopar.select %{{.*}} : (tensor<2x1x16x16xi1>, tensor<2x1x16x16xf32>, tensor<2x1x16x16xf32>) -> tensor<2x1x16x16xf32>
+// CUDNN: %[[LARGEST:.*]] = autopar.reduce max %[[BOTH]] dims [3]
+// CUDNN: autopar.compare eq %[[LARGEST]]
+// CUDNN: autopar.attention %arg0, %arg1, %arg2 bias %{{.*}} scale 2.500000e-01 causal {autopar.id = "y"}
+// CUDNN: autopar.select {{.*}} {autopar.id = "y/rows/cleared"}
+func.func @torch(%q: tensor<2x4x16x8xf32>, %key: tensor<2x2x16x8xf32>, %value: tensor<2x2x16x8xf32>, %mask: tensor<2x1x1x16xi1>) -> tensor<2x4x16x8xf32> {
+  %k0 = autopar.broadcast %key dims [0, 1, 3, 4] : tensor<2x2x16x8xf32> -> tensor<2x2x2x16x8xf32>
+  %k1 = autopar.reshape %k0 : tensor<2x2x2x16x8xf32> -> tensor<2x4x16x8xf32>
+  %k = autopar.transpose %k1 permutation [0, 1, 3, 2] : tensor<2x4x16x8xf32> -> tensor<2x4x8x16xf32>
+  %v0 = autopar.broadcast %value dims [0, 1, 3, 4] : tensor<2x2x16x8xf32> -> tensor<2x2x2x16x8xf32>
+  %v = autopar.reshape %v0 : tensor<2x2x2x16x8xf32> -> tensor<2x4x16x8xf32>
+  %half = autopar.constant dense<0.5> : tensor<f32>
+  %halves = autopar.broadcast %half dims [] : tensor<f32> -> tensor<2x4x16x8xf32>
+  %scaledq = autopar.binary mul %q, %halves : tensor<2x4x16x8xf32>
+  %halvesk = autopar.broadcast %half dims [] : tensor<f32> -> tensor<2x4x8x16xf32>
+  %scaledk = autopar.binary mul %k, %halvesk : tensor<2x4x8x16xf32>
+  %positions = autopar.constant dense<[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]> : tensor<16xi64>
+  %column = autopar.broadcast %positions dims [3] : tensor<16xi64> -> tensor<2x1x16x16xi64>
+  %row = autopar.broadcast %positions dims [2] : tensor<16xi64> -> tensor<2x1x16x16xi64>
+  %triangle = autopar.compare le %column, %row : (tensor<2x1x16x16xi64>, tensor<2x1x16x16xi64>) -> tensor<2x1x16x16xi1>
+  %columns = autopar.broadcast %mask dims [0, 1, 2, 3] : tensor<2x1x1x16xi1> -> tensor<2x1x16x16xi1>
+  %seen = autopar.binary and %triangle, %columns : tensor<2x1x16x16xi1>
+  %zero = autopar.constant dense<0.0> : tensor<f32>
+  %zeros = autopar.broadcast %zero dims [] : tensor<f32> -> tensor<2x1x16x16xf32>
+  %infinity = autopar.constant dense<0xFF800000> : tensor<f32>
+  %infinities = autopar.broadcast %infinity dims [] : tensor<f32> -> tensor<2x1x16x16xf32>
+  %bias = autopar.select %seen, %zeros, %infinities : (tensor<2x1x16x16xi1>, tensor<2x1x16x16xf32>, tensor<2x1x16x16xf32>) -> tensor<2x1x16x16xf32>
+  %biases = autopar.broadcast %bias dims [0, 1, 2, 3] : tensor<2x1x16x16xf32> -> tensor<2x4x16x16xf32>
+  %s = autopar.dot_general %scaledq, %scaledk batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<2x4x16x8xf32>, tensor<2x4x8x16xf32>) -> tensor<2x4x16x16xf32>
+  %masked = autopar.binary add %s, %biases : tensor<2x4x16x16xf32>
+  %p = autopar.softmax %masked dim 3 : tensor<2x4x16x16xf32>
+  %nan = autopar.compare ne %p, %p : (tensor<2x4x16x16xf32>, tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xi1>
+  %none = autopar.broadcast %zero dims [] : tensor<f32> -> tensor<2x4x16x16xf32>
+  %w = autopar.select %nan, %none, %p : (tensor<2x4x16x16xi1>, tensor<2x4x16x16xf32>, tensor<2x4x16x16xf32>) -> tensor<2x4x16x16xf32>
+  %y = autopar.dot_general %w, %v batch [0, 1] x [0, 1] contract [3] x [2] {autopar.id = "y"} : (tensor<2x4x16x16xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x8xf32>
+  return %y : tensor<2x4x16x8xf32>
+}

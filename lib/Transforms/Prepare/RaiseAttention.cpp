@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-raise-attention.
+#include "AttentionMatching.h"
 #include "CompositeMatching.h"
 #include "HiddenRows.h"
-#include "TriangleMask.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Transforms/LibraryAttention.h"
@@ -42,180 +42,6 @@ std::optional<SmallVector<int64_t>> rowOrder(Value value, ArrayRef<int64_t> batc
   if (typeOf(value).getRank() != 4 || batch.size() != 2 || contract.size() != 1 || free.size() != 1)
     return std::nullopt;
   return SmallVector<int64_t>{batch[0], batch[1], free[0], contract[0]};
-}
-
-/// Whether a gradient may be asked for a value.
-bool isTrained(Value value) {
-  SmallVector<Value> worklist{value};
-  DenseSet<Value> seen;
-  while (!worklist.empty()) {
-    Value current = worklist.pop_back_val();
-    if (!seen.insert(current).second || !isa<FloatType>(typeOf(current).getElementType()))
-      continue;
-    if (auto argument = dyn_cast<BlockArgument>(current)) {
-      auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-      if (function.getArgAttr(argument.getArgNumber(), "autopar.trainable"))
-        return true;
-    } else {
-      llvm::append_range(worklist, current.getDefiningOp()->getOperands());
-    }
-  }
-  return false;
-}
-
-/// What stands between the first product and the softmax.
-struct Scores {
-  DotGeneralOp product;
-  double scale = 1;
-  bool causal = false;
-  int64_t window = 0; ///< of the columns that a causal row sees, the last so many; 0: all
-  Value bias;         ///< as it is added, repeated to the shape of the scores
-  Value seen; ///< conditions that are no triangle, repeated alike; where one is false stands `fill`
-  double fill = 0;
-
-  /// Sees no more than a triangle, too.
-  void hideBy(const Triangle &triangle) {
-    if (triangle.window && (!window || triangle.window < window))
-      window = triangle.window;
-    causal = true;
-  }
-};
-
-/// What weighs the values: a softmax; or one without the rows that may see nothing,
-/// select(max(scores) == -inf, 0, softmax); or one without its last column, a sink.
-struct Weights {
-  SoftmaxOp softmax;
-  ReduceOp largest; ///< null where no row is removed
-  Value scores;     ///< what the softmax is of, without the sink
-  Value sink;       ///< of each row, [batch, heads, rows, 1]; null where there is none
-};
-
-/// The value of which `x` is a row by row difference to its maximum; `x` itself if it is none.
-/// Softmax does not see the difference.
-Value unshifted(Value x) {
-  BinaryOp shifted = asBinary(x, BinaryKind::Sub);
-  if (!shifted || !shifted->hasOneUse())
-    return x;
-  MatchedOps matched;
-  RowView rows(shifted.getRhs(), matched);
-  SmallVector<int64_t> dims;
-  Value input = rows.reducedInput(ReduceKind::Max, dims);
-  return input == shifted.getLhs() && ArrayRef<int64_t>(dims) == ArrayRef<int64_t>(3) ? input : x;
-}
-
-/// A softmax over scores and a sink, without the sink's column.
-std::optional<Weights> readSinkWeights(SliceOp slice) {
-  auto softmax = slice.getInput().getDefiningOp<SoftmaxOp>();
-  RankedTensorType type = slice.getType();
-  if (!softmax || type.getRank() != 4 || softmax.getDim() != 3 || !slice->hasOneUse() ||
-      llvm::any_of(slice.getStarts(), [](int64_t start) { return start != 0; }) ||
-      llvm::any_of(slice.getSteps(), [](int64_t step) { return step != 1; }))
-    return std::nullopt;
-  Value joined = unshifted(softmax.getInput());
-  auto concat = joined.getDefiningOp<ConcatOp>();
-  if (!concat || concat.getDim() != 3 || concat->getNumOperands() != 2)
-    return std::nullopt;
-  Value scores = concat->getOperand(0), sink = concat->getOperand(1);
-  if (typeOf(sink).getDimSize(3) != 1 || typeOf(scores) != type)
-    return std::nullopt;
-  // Its readers are the softmax, or the difference and the maximum that is taken from it.
-  bool isShifted = joined != softmax.getInput();
-  auto isOwn = [&](Operation *user) {
-    return isShifted ? user == softmax.getInput().getDefiningOp() || isa<ReduceOp>(user)
-                     : user == softmax;
-  };
-  if (!llvm::all_of(joined.getUsers(), isOwn))
-    return std::nullopt;
-  return Weights{softmax, {}, scores, sink};
-}
-
-std::optional<Weights> readWeights(Value value) {
-  if (auto softmax = value.getDefiningOp<SoftmaxOp>())
-    return Weights{softmax, {}, softmax.getInput(), {}};
-  if (auto slice = value.getDefiningOp<SliceOp>())
-    return readSinkWeights(slice);
-  auto select = value.getDefiningOp<SelectOp>();
-  if (!select || splatValue(select.getOnTrue()) != 0 || !select->hasOneUse())
-    return std::nullopt;
-  Weights weights{select.getOnFalse().getDefiningOp<SoftmaxOp>(), {}, {}, {}};
-  MatchedOps matched;
-  Value condition = RowView(select.getCondition(), matched).get();
-  auto compare = condition.getDefiningOp<CompareOp>();
-  if (!weights.softmax || !compare || compare.getPredicate() != ComparePredicate::Eq ||
-      splatValue(compare.getRhs()) != -std::numeric_limits<double>::infinity())
-    return std::nullopt;
-  RowView rows(compare.getLhs(), matched);
-  weights.largest = rows.get().getDefiningOp<ReduceOp>();
-  if (!weights.largest || weights.largest.getKind() != ReduceKind::Max ||
-      weights.largest.getDims() != ArrayRef<int64_t>(3) ||
-      weights.largest.getInput() != weights.softmax.getInput())
-    return std::nullopt;
-  weights.scores = weights.softmax.getInput();
-  matched.insert(weights.largest);
-  matched.insert(condition);
-  return matched.areDeadWithout(select) ? std::optional(weights) : std::nullopt;
-}
-
-/// Walks from the softmax up to the product. What is walked over may have no other reader.
-std::optional<Scores> readScores(Weights weights, TriangleMasks &masks) {
-  Scores scores;
-  Value value = weights.scores;
-  auto isOwn = [&](Operation *user) { return user == weights.softmax || user == weights.largest; };
-  while (value.hasOneUse() || llvm::all_of(value.getUsers(), isOwn)) {
-    if ((scores.product = value.getDefiningOp<DotGeneralOp>()))
-      return scores;
-    auto scaled = withNumber(value, BinaryKind::Mul);
-    if (scaled) {
-      scores.scale *= scaled->second;
-    } else if ((scaled = withNumber(value, BinaryKind::Div))) {
-      scores.scale /= scaled->second;
-    }
-    if (scaled) {
-      value = scaled->first;
-      continue;
-    }
-    // A scale further down would be one of the mask, too.
-    if (scores.scale != 1)
-      return std::nullopt;
-    if (auto select = value.getDefiningOp<SelectOp>()) {
-      std::optional<double> fill = splatValue(select.getOnFalse());
-      if (!fill || *fill > kForbidden)
-        return std::nullopt;
-      if (auto triangle = masks.triangleOf(select.getCondition())) {
-        scores.hideBy(*triangle);
-      } else if (scores.seen || scores.bias) {
-        return std::nullopt;
-      } else {
-        scores.seen = select.getCondition();
-        scores.fill = *fill;
-      }
-      value = select.getOnTrue();
-      continue;
-    }
-    BinaryOp add = asBinary(value, BinaryKind::Add);
-    if (!add)
-      return std::nullopt;
-    auto leadsOn = [](Value side) {
-      return side.hasOneUse() &&
-             (side.getDefiningOp<DotGeneralOp>() || withNumber(side, BinaryKind::Mul) ||
-              withNumber(side, BinaryKind::Div) || asBinary(side, BinaryKind::Add) ||
-              side.getDefiningOp<SelectOp>());
-    };
-    bool first = leadsOn(add.getLhs());
-    if (first && leadsOn(add.getRhs()))
-      first =
-          add.getLhs().getDefiningOp<DotGeneralOp>() || !add.getRhs().getDefiningOp<DotGeneralOp>();
-    Value other = first ? add.getRhs() : add.getLhs();
-    if (auto triangle = masks.triangleOfBias(other)) {
-      scores.hideBy(*triangle);
-    } else if (scores.bias || scores.seen || isTrained(other)) {
-      return std::nullopt;
-    } else {
-      scores.bias = other;
-    }
-    value = first ? add.getLhs() : add.getRhs();
-  }
-  return std::nullopt;
 }
 
 /// One number per head from a column [batch, heads, rows, 1] that repeats them; null if it is
@@ -283,12 +109,12 @@ public:
       : mode(mode), target(target), chip(chip), narrow(narrow) {}
 
   void raise(DotGeneralOp root) {
-    std::optional<Weights> weights = readWeights(root.getLhs());
+    std::optional<AttentionWeights> weights = AttentionWeights::read(root.getLhs());
     if (!weights || weights->softmax.getLog() || weights->softmax.getDim() != 3 ||
-        !weights->softmax->hasOneUse() || root.getLhsBatch() != ArrayRef<int64_t>({0, 1}) ||
+        root.getLhsBatch() != ArrayRef<int64_t>({0, 1}) ||
         root.getLhsContract() != ArrayRef<int64_t>(3))
       return;
-    std::optional<Scores> scores = readScores(*weights, masks);
+    std::optional<AttentionScores> scores = AttentionScores::read(*weights, masks);
     if (!scores)
       return;
     DotGeneralOp product = scores->product;
@@ -301,15 +127,17 @@ public:
     if (!query || !key || !value || !runs(root, *scores))
       return;
     // A triangle alone hides no row.
-    bool clears = weights->largest && (scores->bias || scores->seen) && !clearsHiddenRows(target);
-    if (clears && (scores->causal || product.getType().getDimSize(2) < kLeastRows))
+    bool clears = weights->clears && (scores->bias || scores->seen) && !clearsHiddenRows(target);
+    // With a triangle beside it, a mask does not say which rows it hides, unless both are added.
+    if (clears &&
+        ((scores->causal && !scores->both) || product.getType().getDimSize(2) < kLeastRows))
       return;
     OpBuilder builder(root);
     Value sink;
     if (weights->sink && !(sink = sinkOfHeads(builder, root, weights->sink)))
       return;
-    Value q = transposed(builder, root, product.getLhs(), *query, "query"),
-          k = transposed(builder, root, product.getRhs(), *key, "key"),
+    Value q = transposed(builder, root, scores->query, *query, "query"),
+          k = transposed(builder, root, scores->key, *key, "key"),
           v = transposed(builder, root, root.getRhs(), *value, "value");
     if (Value keys = sharedByHeads(k), values = sharedByHeads(v);
         keys && values && typeOf(keys).getDimSize(1) == typeOf(values).getDimSize(1)) {
@@ -325,7 +153,8 @@ public:
       setOpId(attention, id);
     Value output = attention.getOutput();
     if (clears)
-      output = hiddenRows.clear(root, output, bias);
+      output = hiddenRows.clear(root, output,
+                                scores->both ? unrepeated(builder, root, scores->both) : bias);
     root.replaceAllUsesWith(output);
     if (clears)
       readUnswapped(output);
@@ -337,7 +166,7 @@ private:
   /// and another pass over what it gives gain nothing.
   static constexpr int64_t kLeastRows = 16;
 
-  bool runs(DotGeneralOp root, const Scores &scores) const {
+  bool runs(DotGeneralOp root, const AttentionScores &scores) const {
     if (root.getType().getNumElements() == 0)
       return false; // libraries want something to do
     if (mode == AttentionMode::Fused)
@@ -359,7 +188,7 @@ private:
   }
 
   /// One for all layers with the same conditions.
-  Value sharedBias(OpBuilder &builder, DotGeneralOp root, Scores scores) {
+  Value sharedBias(OpBuilder &builder, DotGeneralOp root, AttentionScores scores) {
     auto fill = builder.getFloatAttr(scores.product.getType().getElementType(), scores.fill);
     Value seen = unrepeated(builder, root, scores.seen);
     Value &bias = biases[{seen, fill}];
@@ -410,7 +239,7 @@ struct RaiseAttentionPass : mlir::autopar::impl::RaiseAttentionPassBase<RaiseAtt
     Raising raising(*wanted, target, chip, narrow);
     SmallVector<DotGeneralOp> products;
     getOperation().walk([&](DotGeneralOp op) {
-      if (readWeights(op.getLhs()))
+      if (AttentionWeights::read(op.getLhs()))
         products.push_back(op);
     });
     for (DotGeneralOp product : products)
