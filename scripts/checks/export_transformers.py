@@ -10,6 +10,7 @@ as a trained network's are no two alike, and nothing is dropped out. A network t
 error and left out.
 """
 
+import copy
 import pathlib
 import sys
 import warnings
@@ -20,7 +21,7 @@ import torch
 import transformers
 
 BATCH, SEQ, VOCAB = 2, 12, 120
-STEPS, LR = 3, 0.02
+STEPS, LRS = 3, (0.02, 0.002, 0.0002)
 
 TEXT = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48, "vocab_size": VOCAB,
         "max_position_embeddings": 66, "pad_token_id": 0}
@@ -98,10 +99,10 @@ IMAGES = {
     "ResNetForImageClassification": {**PYRAMID, "embedding_size": 8},
     "RegNetForImageClassification": {**PYRAMID, "embedding_size": 8, "groups_width": 4},
     "PoolFormerForImageClassification": PYRAMID,
-    "PvtV2ForImageClassification": {**PYRAMID, "num_attention_heads": [1, 2, 3, 4], "image_size": 32},
+    "PvtV2ForImageClassification": {**PYRAMID, "num_attention_heads": [1, 2, 3, 4], "image_size": 64},
     "SegformerForSemanticSegmentation": {**PYRAMID, "num_attention_heads": [1, 2, 3, 4], "decoder_hidden_size": 16},
-    "MobileViTForImageClassification": {"hidden_sizes": [16, 24, 32], "neck_hidden_sizes": [8, 8, 16, 16, 24, 24, 32], "image_size": 32},
-    "MobileNetV2ForImageClassification": {"depth_multiplier": 0.25, "image_size": 32},
+    "MobileViTForImageClassification": {"hidden_sizes": [16, 24, 32], "neck_hidden_sizes": [8, 8, 16, 16, 24, 24, 32], "image_size": 64},
+    "MobileNetV2ForImageClassification": {"depth_multiplier": 0.25, "image_size": 64},
     "SamVisionModel": {**PATCHES, "output_channels": 16, "mlp_dim": 48, "window_size": 2, "global_attn_indexes": [1]},
 }
 
@@ -122,15 +123,17 @@ def networks() -> Iterator[Tuple[str, Callable[[], torch.nn.Module], Callable[[]
     def mask() -> torch.Tensor:
         return torch.ones(BATCH, SEQ, dtype=torch.long)
 
-    def image() -> torch.Tensor:
-        return torch.randn(BATCH, 3, 32, 32)
+    def image(size: int = 32) -> torch.Tensor:
+        return torch.randn(BATCH, 3, size, size)
 
     for name, settings in LANGUAGE.items():
         # XLNet subtracts its mask from one
         yield name, lambda n=name, s=settings: configured(n, s), lambda n=name: {
             "input_ids": tokens(), "attention_mask": mask().float() if n == "XLNetModel" else mask()}
     for name, settings in IMAGES.items():
-        yield name, lambda n=name, s=settings: configured(n, s), lambda: {"pixel_values": image()}
+        # of which the last statistics are of more than one place
+        size = 32 if "patch_size" in settings else 64
+        yield name, lambda n=name, s=settings: configured(n, s), lambda size=size: {"pixel_values": image(size)}
     yield "FNetModel", lambda: configured("FNetModel", TEXT), lambda: {"input_ids": tokens()}
     for name, settings in {"BartForConditionalGeneration": PAIR, "MarianMTModel": {**PAIR, "pad_token_id": 0},
                            "T5ForConditionalGeneration": {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4}}.items():
@@ -196,20 +199,26 @@ def export(model: Outputs, inputs: Dict[str, torch.Tensor], path: pathlib.Path, 
     raise last
 
 
-def losses_of(model: Outputs, inputs: Dict[str, torch.Tensor], target: torch.Tensor) -> List[float]:
-    """Of the first output, one before each step. Batches are normalized by their own statistics."""
+def train(model: Outputs, inputs: Dict[str, torch.Tensor], target: torch.Tensor) -> Tuple[float, List[float]]:
+    """The learning rate, the largest by which it learns, and the losses of the first output, one before each step. Batches are
+    normalized by their own statistics."""
+    start = copy.deepcopy(model.state_dict())
     for module in model.modules():
         if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
             module.train()
-    optimizer = torch.optim.SGD([parameter for parameter in model.parameters() if parameter.requires_grad], lr=LR)
-    losses = []
-    for _ in range(STEPS):
-        optimizer.zero_grad()
-        loss = torch.nn.functional.mse_loss(model(*inputs.values())[0], target)
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
+    for lr in LRS:
+        model.load_state_dict(start)
+        optimizer = torch.optim.SGD([parameter for parameter in model.parameters() if parameter.requires_grad], lr=lr)
+        losses = []
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            loss = torch.nn.functional.mse_loss(model(*inputs.values())[0], target)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        if losses[-1] < losses[0]:
+            break
+    return lr, losses
 
 
 def main() -> None:
@@ -229,7 +238,8 @@ def main() -> None:
                 results = model(*inputs.values())
             export(model, inputs, folder / f"{name}.onnx", whole)
             target = torch.randn(results[0].shape)
-            np.savez(folder / f"{name}.npz", lr=LR, losses=losses_of(model, inputs, target), target=target.numpy(),
+            lr, losses = train(model, inputs, target)
+            np.savez(folder / f"{name}.npz", lr=lr, losses=losses, target=target.numpy(),
                      **{f"input/{key}": value.numpy() for key, value in inputs.items()},
                      **{f"output/{key}": value.numpy() for key, value in zip(model.outputs, results)})
         except Exception as error:

@@ -396,9 +396,13 @@ func.func @torch(%q: tensor<2x4x16x8xf32>, %key: tensor<2x2x16x8xf32>, %value: t
   %halvesk = autopar.broadcast %half dims [] : tensor<f32> -> tensor<2x4x8x16xf32>
   %scaledk = autopar.binary mul %k, %halvesk : tensor<2x4x8x16xf32>
   %positions = autopar.constant dense<[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]> : tensor<16xi64>
-  %column = autopar.broadcast %positions dims [3] : tensor<16xi64> -> tensor<2x1x16x16xi64>
-  %row = autopar.broadcast %positions dims [2] : tensor<16xi64> -> tensor<2x1x16x16xi64>
-  %triangle = autopar.compare le %column, %row : (tensor<2x1x16x16xi64>, tensor<2x1x16x16xi64>) -> tensor<2x1x16x16xi1>
+  %column = autopar.broadcast %positions dims [3] : tensor<16xi64> -> tensor<1x1x16x16xi64>
+  %row = autopar.broadcast %positions dims [2] : tensor<16xi64> -> tensor<1x1x16x16xi64>
+  %before = autopar.compare le %column, %row : (tensor<1x1x16x16xi64>, tensor<1x1x16x16xi64>) -> tensor<1x1x16x16xi1>
+  %true = autopar.constant dense<true> : tensor<i1>
+  %all = autopar.broadcast %true dims [] : tensor<i1> -> tensor<1x1x16x16xi1>
+  %one = autopar.binary and %all, %before : tensor<1x1x16x16xi1>
+  %triangle = autopar.broadcast %one dims [0, 1, 2, 3] : tensor<1x1x16x16xi1> -> tensor<2x1x16x16xi1>
   %columns = autopar.broadcast %mask dims [0, 1, 2, 3] : tensor<2x1x1x16xi1> -> tensor<2x1x16x16xi1>
   %seen = autopar.binary and %triangle, %columns : tensor<2x1x16x16xi1>
   %zero = autopar.constant dense<0.0> : tensor<f32>

@@ -60,12 +60,15 @@ FailureOr<Value> GraphImporter::importTensor(const onnx::TensorProto &tensor, St
   bool isFloat = isa<FloatType>(type->getElementType()), isSmall = isMask || bytes <= smallBytes;
   // Quantized weights; what decides shapes has wider integers.
   bool isByte = type->getElementType().isInteger(8);
-  // Single numbers are constants, unless the export says that its source trains them.
+  // Single numbers are constants, unless the export says that its source trains them; of one
+  // element in a dimension, unless it says that it does not.
   SourceRecord record = records.recordOf(tensor, isInitializer);
+  bool isNumber = type->getNumElements() == 1 && !record.isParameter &&
+                  (type->getRank() == 0 || !record.whyFixed.empty());
   bool isParameter =
       place->kind != TensorPlace::Message &&
       (place->kind == TensorPlace::Absent || differentiated.contains(name) ||
-       (isFloat && (type->getRank() > 0 || record.isParameter) && (isInitializer || !isSmall)) ||
+       (isFloat && !isNumber && (isInitializer || !isSmall)) ||
        (!isSmall && (isPacked || isByte)) || (!isSmall && type->getNumElements() > foldedElements));
   if (isParameter && isInitializer)
     if (FailureOr<Value> first = importRepeated(tensor, name, *type, *place);

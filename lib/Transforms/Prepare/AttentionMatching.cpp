@@ -154,7 +154,7 @@ bool AttentionScores::hide(Value condition, double fill, TriangleMasks &masks) {
 }
 
 /// Takes what is added to the scores as a mask; false if it cannot be one.
-bool AttentionScores::takeMask(Value added, TriangleMasks &masks) {
+bool AttentionScores::takeMask(Value added, TriangleMasks &masks, bool parts) {
   if (auto triangle = masks.triangleOfBias(added)) {
     hideBy(*triangle);
     return true;
@@ -167,7 +167,7 @@ bool AttentionScores::takeMask(Value added, TriangleMasks &masks) {
       broadcast && broadcast.getInput().getType().getRank() == 4)
     mask = broadcast.getInput();
   if (auto select = mask.getDefiningOp<SelectOp>();
-      select && splatValue(select.getOnTrue()) == 0 && typeOf(mask).getRank() == 4) {
+      parts && select && splatValue(select.getOnTrue()) == 0 && typeOf(mask).getRank() == 4) {
     std::optional<double> hidden = splatValue(select.getOnFalse());
     AttentionScores apart = *this;
     if (hidden && *hidden <= kForbidden && apart.hide(select.getCondition(), *hidden, masks) &&
@@ -192,8 +192,8 @@ void AttentionScores::takeScales() {
     }
 }
 
-std::optional<AttentionScores> AttentionScores::read(AttentionWeights weights,
-                                                     TriangleMasks &masks) {
+std::optional<AttentionScores> AttentionScores::read(AttentionWeights weights, TriangleMasks &masks,
+                                                     bool parts) {
   AttentionScores scores;
   Value value = weights.scores;
   auto isOwn = [&](Operation *user) { return user == weights.softmax || user == weights.largest; };
@@ -238,7 +238,7 @@ std::optional<AttentionScores> AttentionScores::read(AttentionWeights weights,
       first =
           add.getLhs().getDefiningOp<DotGeneralOp>() || !add.getRhs().getDefiningOp<DotGeneralOp>();
     Value other = first ? add.getRhs() : add.getLhs();
-    if (!scores.takeMask(other, masks))
+    if (!scores.takeMask(other, masks, parts))
       return std::nullopt;
     value = first ? add.getLhs() : add.getRhs();
   }

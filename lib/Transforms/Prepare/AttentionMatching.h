@@ -38,10 +38,12 @@ struct AttentionScores {
   Value both;
 
   /// Walks from the softmax up to the product. What is walked over may have no other reader.
-  static std::optional<AttentionScores> read(AttentionWeights weights, TriangleMasks &masks);
+  /// `parts`: a triangle that is part of a bias is told apart of it.
+  static std::optional<AttentionScores> read(AttentionWeights weights, TriangleMasks &masks,
+                                             bool parts);
 
 private:
-  bool takeMask(Value added, TriangleMasks &masks);
+  bool takeMask(Value added, TriangleMasks &masks, bool parts);
   bool hide(Value condition, double fill, TriangleMasks &masks);
   void hideBy(const Triangle &triangle);
   void takeScales();

@@ -114,7 +114,10 @@ public:
         root.getLhsBatch() != ArrayRef<int64_t>({0, 1}) ||
         root.getLhsContract() != ArrayRef<int64_t>(3))
       return;
-    std::optional<AttentionScores> scores = AttentionScores::read(*weights, masks);
+    std::optional<AttentionScores> scores = AttentionScores::read(*weights, masks, /*parts=*/true);
+    // A library that has no triangle beside a bias may have the bias that holds both.
+    if (scores && scores->both && !runs(root, *scores))
+      scores = AttentionScores::read(*weights, masks, /*parts=*/false);
     if (!scores)
       return;
     DotGeneralOp product = scores->product;

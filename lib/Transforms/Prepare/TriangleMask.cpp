@@ -148,6 +148,8 @@ struct Band {
 
 /// Where comparisons of positions hold, in the last two dimensions.
 std::optional<Band> bandOf(Value condition) {
+  if (splatValue(condition).value_or(0) != 0)
+    return Band{};
   condition = withoutLeading(condition);
   if (BinaryOp both = asBinary(condition, BinaryKind::And)) {
     std::optional<Band> lhs = bandOf(both.getLhs()), rhs = bandOf(both.getRhs());
