@@ -420,3 +420,33 @@ func.func @torch(%q: tensor<2x4x16x8xf32>, %key: tensor<2x2x16x8xf32>, %value: t
   %y = autopar.dot_general %w, %v batch [0, 1] x [0, 1] contract [3] x [2] {autopar.id = "y"} : (tensor<2x4x16x16xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x16x8xf32>
   return %y : tensor<2x4x16x8xf32>
 }
+
+// -----
+
+// Tokens behind a cache that grows: a GPU's library has no triangle beside a mask where rows are fewer than columns, but the
+// bias that holds both.
+// CHECK-LABEL: func.func @behind
+// CHECK: autopar.attention %arg0, %arg1, %arg1 bias %{{.*}} scale 1.000000e+00 causal {{.*}}tensor<1x1x1x20xf32>)
+// TRIANGLES-LABEL: func.func @behind
+// TRIANGLES: autopar.attention %arg0, %arg1, %arg1 bias %{{.*}} scale 1.000000e+00 causal
+// CUDNN-LABEL: func.func @behind
+// CUDNN: autopar.attention %arg0, %arg1, %arg1 bias %{{.*}} scale 1.000000e+00 : {{.*}}tensor<1x1x16x20xf32>)
+func.func @behind(%q: tensor<1x2x16x8xf32>, %k: tensor<1x2x20x8xf32>, %mask: tensor<1x1x1x20xi1>) -> tensor<1x2x16x8xf32> {
+  %columns = autopar.iota dim 3 : tensor<1x1x16x20xi64>
+  %rows = autopar.iota dim 2 : tensor<1x1x16x20xi64>
+  %number = autopar.constant dense<4> : tensor<i64>
+  %past = autopar.broadcast %number dims [] : tensor<i64> -> tensor<1x1x16x20xi64>
+  %places = autopar.binary add %rows, %past : tensor<1x1x16x20xi64>
+  %triangle = autopar.compare le %columns, %places : (tensor<1x1x16x20xi64>, tensor<1x1x16x20xi64>) -> tensor<1x1x16x20xi1>
+  %masks = autopar.broadcast %mask dims [0, 1, 2, 3] : tensor<1x1x1x20xi1> -> tensor<1x1x16x20xi1>
+  %seen = autopar.binary and %triangle, %masks : tensor<1x1x16x20xi1>
+  %zero = autopar.constant dense<0.0> : tensor<1x1x16x20xf32>
+  %lowest = autopar.constant dense<-1.0e10> : tensor<1x1x16x20xf32>
+  %bias = autopar.select %seen, %zero, %lowest : (tensor<1x1x16x20xi1>, tensor<1x1x16x20xf32>, tensor<1x1x16x20xf32>) -> tensor<1x1x16x20xf32>
+  %biases = autopar.broadcast %bias dims [0, 1, 2, 3] : tensor<1x1x16x20xf32> -> tensor<1x2x16x20xf32>
+  %s = autopar.dot_general %q, %k batch [0, 1] x [0, 1] contract [3] x [3] : (tensor<1x2x16x8xf32>, tensor<1x2x20x8xf32>) -> tensor<1x2x16x20xf32>
+  %masked = autopar.binary add %s, %biases : tensor<1x2x16x20xf32>
+  %p = autopar.softmax %masked dim 3 : tensor<1x2x16x20xf32>
+  %y = autopar.dot_general %p, %k batch [0, 1] x [0, 1] contract [3] x [2] : (tensor<1x2x16x20xf32>, tensor<1x2x20x8xf32>) -> tensor<1x2x16x8xf32>
+  return %y : tensor<1x2x16x8xf32>
+}
