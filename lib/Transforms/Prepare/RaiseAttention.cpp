@@ -115,9 +115,11 @@ public:
         root.getLhsContract() != ArrayRef<int64_t>(3))
       return;
     std::optional<AttentionScores> scores = AttentionScores::read(*weights, masks, /*parts=*/true);
-    // A library that has no triangle beside a bias may have the bias that holds both.
-    if (scores && scores->both && !runs(root, *scores))
-      scores = AttentionScores::read(*weights, masks, /*parts=*/false);
+    // A library that has no such triangle beside a bias may have the bias that holds both.
+    if (scores && scores->both && !isCall(root, *scores))
+      if (auto whole = AttentionScores::read(*weights, masks, /*parts=*/false);
+          whole && isCall(root, *whole))
+        scores = whole;
     if (!scores)
       return;
     DotGeneralOp product = scores->product;
@@ -172,11 +174,21 @@ private:
   bool runs(DotGeneralOp root, const AttentionScores &scores) const {
     if (root.getType().getNumElements() == 0)
       return false; // libraries want something to do
-    if (mode == AttentionMode::Fused)
-      return true;
+    return mode == AttentionMode::Fused || isCall(root, scores) ||
+           expandsAttention(target, elementOf(root), shapeOf(root, scores));
+  }
+
+  bool isCall(DotGeneralOp root, const AttentionScores &scores) const {
+    return isLibraryAttention(target, chip, elementOf(root), shapeOf(root, scores));
+  }
+
+  /// In which it is going to be computed.
+  Type elementOf(DotGeneralOp root) const {
     Type element = root.getType().getElementType();
-    if (narrow && element.isF32())
-      element = narrow;
+    return narrow && element.isF32() ? Type(narrow) : element;
+  }
+
+  static AttentionShape shapeOf(DotGeneralOp root, const AttentionScores &scores) {
     DotGeneralOp product = scores.product;
     AttentionShape shape;
     shape.queries = product.getType().getDimSize(2);
@@ -186,8 +198,7 @@ private:
     shape.causal = scores.causal;
     shape.hasWindow = scores.window != 0;
     shape.hasBias = scores.bias || scores.seen;
-    return isLibraryAttention(target, chip, element, shape) ||
-           expandsAttention(target, element, shape);
+    return shape;
   }
 
   /// One for all layers with the same conditions.
