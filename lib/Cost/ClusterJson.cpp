@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "autopar/Base/InputFile.h"
 #include "autopar/Cost/JsonFields.h"
 
 namespace autopar {

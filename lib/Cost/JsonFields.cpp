@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checked access to JSON objects and whole-file input and output.
+// Checked access to JSON objects.
 #include "autopar/Cost/JsonFields.h"
 
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 #include <functional>
 #include <set>
 #include <sstream>
@@ -76,18 +73,6 @@ Result<nlohmann::json> parseJson(std::string_view text) {
     size_t at = what.find("line ");
     return Status::badInput("not JSON: " + (at == std::string::npos ? what : what.substr(at)));
   }
-}
-
-Result<std::string> readWholeFile(const std::string &path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in)
-    return Status::noInput("cannot open '" + path + "': " + std::strerror(errno));
-  std::ostringstream bytes;
-  bytes << in.rdbuf();
-  // A folder opens; the next read says that it is one.
-  if (in.peek() != std::ifstream::traits_type::eof() || in.bad())
-    return Status::ioError("cannot read '" + path + "': " + std::strerror(errno));
-  return bytes.str();
 }
 
 JsonFields::JsonFields(const nlohmann::json &json, std::string place)

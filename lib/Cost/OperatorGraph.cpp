@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "autopar/Base/InputFile.h"
 #include "autopar/Cost/JsonFields.h"
 
 namespace autopar {

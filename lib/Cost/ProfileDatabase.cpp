@@ -9,6 +9,7 @@
 #include <set>
 #include <tuple>
 
+#include "autopar/Base/InputFile.h"
 #include "autopar/Cost/Cluster.h"
 #include "autopar/Cost/JsonFields.h"
 

@@ -2,6 +2,7 @@
 // Degrees into constraints.
 #include "autopar/Plan/Degrees.h"
 
+#include "autopar/Base/InputFile.h"
 #include "autopar/Cost/JsonFields.h"
 #include "autopar/Plan/Schedule.h"
 

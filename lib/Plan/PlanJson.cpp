@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "autopar/Base/InputFile.h"
 #include "autopar/Base/OutputFile.h"
 #include "autopar/Cost/JsonFields.h"
 

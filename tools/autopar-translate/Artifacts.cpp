@@ -5,7 +5,6 @@
 
 #include "autopar/Artifact/Dump.h"
 #include "autopar/Base/OutputFile.h"
-#include "autopar/Cost/JsonFields.h"
 #include "autopar/InitAll.h"
 #include "autopar/Pipelines/Compile.h"
 #include "mlir/IR/MLIRContext.h"

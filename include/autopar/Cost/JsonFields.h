@@ -17,8 +17,6 @@ namespace autopar {
 
 /// Parses text; the message of a syntax error gives line and column.
 Result<nlohmann::json> parseJson(std::string_view text);
-/// The whole file as bytes; NoInput where it cannot be opened.
-Result<std::string> readWholeFile(const std::string &path);
 
 /// One JSON object being read. The first error is kept and later reads return defaults, so a reader
 /// is straight-line code with one check at the end: `return fields.finish();`.

@@ -6,11 +6,13 @@
 #include "Proto.h"
 
 #include "autopar/Base/OutputFile.h"
-#include "autopar/Cost/JsonFields.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Path.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
 #include <map>
 #include <optional>
 #include <set>
@@ -18,7 +20,6 @@
 using namespace mlir::autopar;
 using ::autopar::AxisList;
 using ::autopar::Plan;
-using ::autopar::Result;
 using ::autopar::Status;
 
 namespace {
@@ -160,11 +161,11 @@ private:
 Status mlir::autopar::writeMultiDevice(const std::string &path, const Plan &plan,
                                        const ::autopar::PlanDetails &details,
                                        const std::string &output) {
-  Result<std::string> bytes = ::autopar::readWholeFile(path);
-  if (!bytes)
-    return bytes.status();
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    return Status::noInput("cannot open '" + path + "': " + std::strerror(errno));
   onnx::ModelProto model;
-  if (!model.ParseFromString(*bytes))
+  if (!model.ParseFromIstream(&file))
     return Status::badInput(path + ": cannot be parsed as a whole; a model whose weights are in "
                                    "the same file may have 2 GB");
   bool isExternal = llvm::any_of(model.graph().initializer(), [](const onnx::TensorProto &tensor) {
