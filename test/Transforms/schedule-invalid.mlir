@@ -113,3 +113,14 @@ func.func @main(%all: tensor<2x4xf32>, %w: tensor<4xf32> {autopar.stage = 1 : i6
   %0 = autopar.binary mul %x, %w : tensor<4xf32>
   return %0 : tensor<4xf32>
 }
+
+// -----
+
+// A transfer with shardings needs the meshes that they are on.
+autopar.mesh @m0 ["x" = 1]
+func.func @main(%x: tensor<4xf32> {autopar.stage = 0 : i64}) -> tensor<2xf32> attributes {autopar.schedule = "1f1b", autopar.stage_meshes = 2 : i64} {
+  %0 = autopar.unary neg %x : tensor<4xf32>
+  // expected-error @+1 {{has shardings on 2 meshes, of which the module declares 1; expected an autopar.mesh for each of them}}
+  %1 = autopar.transfer %0 to 1 {from = #autopar.sharding<@m0, [{}]>, to = #autopar.sharding<@m1, [{"x"}]>} : tensor<4xf32> -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}

@@ -49,6 +49,17 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> attributes {autopar.stage_me
 
 // -----
 
+// expected-note @+1 {{the first one is here}}
+autopar.mesh @m0 ["x" = 1]
+autopar.mesh @m1 ["x" = 2] devices [1, 2]
+// expected-error @+1 {{is mesh number 3; the stages take turns on 2}}
+autopar.mesh @m2 ["x" = 1] devices [3]
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> attributes {autopar.stage_meshes = 2 : i64} {
+  return %x : tensor<4xf32>
+}
+
+// -----
+
 // Whatever is on no stage has to fit every mesh.
 autopar.mesh @m0 ["x" = 2]
 autopar.mesh @m1 ["x" = 3] devices [2, 3, 4]
