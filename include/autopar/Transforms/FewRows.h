@@ -2,7 +2,7 @@
 // The marks of autopar-reduce-few-rows.
 #pragma once
 
-#include "llvm/ADT/StringRef.h"
+#include "mlir/IR/Operation.h"
 
 namespace mlir::autopar {
 
@@ -13,6 +13,11 @@ constexpr llvm::StringLiteral kFewRows = "autopar.few_rows";
 /// On a sum of products for rows of which one, or a few, meet a matrix of their own: its kernel has
 /// its name, and reads the matrix once for all of them.
 constexpr llvm::StringLiteral kRowsOfBatch = "autopar.rows_of_batch";
+
+/// Whether a sum has one of these marks: GPUs, and names of kernels, treat them alike.
+inline bool meetsFewRows(Operation *sum) {
+  return sum->hasAttr(kFewRows) || sum->hasAttr(kRowsOfBatch);
+}
 
 /// On a transposition: it is computed rather than looked through, so that whoever reads it reads
 /// what lies side by side.

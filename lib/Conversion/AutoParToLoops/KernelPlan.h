@@ -74,9 +74,8 @@ public:
   SmallVector<int64_t> extents() const;
   /// Shape that rowIndex indexes.
   SmallVector<int64_t> rowIndexShape() const;
-  /// Whether all sums are products of few rows with weights, or with a matrix each (FewRows.h).
+  /// Whether all sums are products of few rows with weights (FewRows.h).
   bool hasFewRows() const;
-  bool hasRowsOfBatch() const;
   /// Whether `op` is one of rowOps.
   bool isRowOp(Operation *op) const;
   /// Whether `index` of a tensor of `shape` is the current point (the current row), by row-major

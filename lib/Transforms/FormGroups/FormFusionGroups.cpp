@@ -300,8 +300,7 @@ Operation *BlockWriter::wrap(ArrayRef<Operation *> ops, ArrayRef<Value> inputs,
   SmallVector<Value> yielded =
       llvm::map_to_vector(outputs, [&](Value value) { return mapping.lookup(value); });
   YieldOp::create(builder, loc, yielded);
-  Operation *const *named = llvm::find_if(
-      ops, [](Operation *op) { return op->hasAttr(kFewRows) || op->hasAttr(kRowsOfBatch); });
+  Operation *const *named = llvm::find_if(ops, meetsFewRows);
   if (named == ops.end())
     named = llvm::find_if(ops, [](Operation *op) { return !getOpId(op).empty(); });
   if (named != ops.end() && !getOpId(*named).empty())
