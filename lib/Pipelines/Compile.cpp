@@ -9,30 +9,21 @@
 #include "DemandedOptions.h"
 #include "ForbidChoices.h"
 #include "OffloadByCost.h"
+#include "PlanFiles.h"
+#include "ReadModel.h"
+#include "Reported.h"
 #include "SearchPlan.h"
 
 #include "autopar/Artifact/Writer.h"
 #include "autopar/Base/OutputFile.h"
-#include "autopar/Base/Utf8.h"
-#include "autopar/Cost/JsonFields.h"
-#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
-#include "autopar/Dialect/AutoPar/IR/VerifyStep.h"
 #include "autopar/Dialect/Exec/IR/Exec.h"
-#include "autopar/Import/Onnx/MultiDevice.h"
-#include "autopar/Import/Onnx/OnnxImporter.h"
-#include "autopar/Import/Profile/GraphImporter.h"
-#include "autopar/Report/HtmlReport.h"
-#include "autopar/Report/PlanTrace.h"
 #include "autopar/Target/ArtifactEmitter.h"
 #include "autopar/Transforms/DescribePlan.h"
 #include "autopar/Transforms/EvaluateStep.h"
 #include "autopar/Transforms/OverlapParts.h"
-#include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/PlannedOffload.h"
 #include "mlir/IR/Verifier.h"
-#include "mlir/Parser/Parser.h"
-#include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
@@ -43,9 +34,6 @@ using ::autopar::Status;
 using ::autopar::StatusCode;
 
 namespace {
-/// Said by diagnostics already.
-Status reported() { return Status::badInput(""); }
-
 Status writeText(StringRef path, function_ref<void(llvm::raw_ostream &)> write) {
   if (path == "-") {
     write(llvm::outs());
@@ -112,91 +100,14 @@ private:
     return !isSharding || shards();
   }
 
-  /// Reports tell how many samples a step takes, and how many words where they are numbers.
-  void countSamples(func::FuncOp function) {
-    samples = samplesOf(function).value_or(0);
-    for (BlockArgument argument : function.getArguments())
-      if (auto type = dyn_cast<RankedTensorType>(argument.getType());
-          !tokens && type && type.getRank() == 2 && type.getElementType().isInteger() &&
-          isFed(argument) && type.getDimSize(0) == samples)
-        tokens = type.getNumElements();
-  }
-
-  /// Outputs that are inputs of the next step.
-  LogicalResult carryState() {
-    if (options.carry.empty())
-      return success();
-    PassManager manager(&context);
-    CarryStatePassOptions carry;
-    llvm::append_range(carry.carry, options.carry);
-    manager.addPass(createCarryStatePass(carry));
-    return manager.run(*module);
-  }
-
-  Status settleInputs() {
-    if (failed(carryState()))
-      return reported();
-    auto function = module->lookupSymbol<func::FuncOp>("main");
-    if (function && function.getBody().hasOneBlock() && failed(verifyStep(function)))
-      return reported();
-    if (function)
-      countSamples(function);
-    std::optional<int64_t> batch = function ? samplesOf(function) : std::nullopt;
-    if (options.train && batch == 0)
-      return Status::badInput(options.input +
-                              ": a batch of no samples has no loss: bind an extent of at least 1");
-    for (const auto &[name, extent] : options.bindings)
-      if (options.train && extent == 0)
-        return Status::badInput(options.input + ": '" + name +
-                                "' is bound to 0, and what is empty has no loss: bind an extent of "
-                                "at least 1");
-    return settings.settleBatch(batch);
-  }
-
   Status read() {
-    if (!llvm::sys::fs::exists(options.input))
-      return Status::noInput(options.input + ": no such file");
-    if (StringRef(options.input).ends_with(".onnx"))
-      return {StatusCode::Usage, "--start-at: expected what --stop-after or --emit-mlir wrote, a "
-                                 "FILE.mlir, got " +
-                                     options.input};
-    ParserConfig config(&context);
-    module = parseSourceFile<ModuleOp>(options.input, config);
-    return module ? settleInputs() : reported();
-  }
-
-  Status import() {
-    if (StringRef(options.input).ends_with(".mlir"))
-      return read();
-    if (!llvm::sys::fs::exists(options.input))
-      return Status::noInput(options.input + ": no such file");
-    if (StringRef(options.input).ends_with(".json"))
-      return importGraph();
-    ImportOptions import;
-    import.bindings = options.bindings;
-    import.fixedInputs = options.fixedInputs;
-    import.trainingMode = options.train && !options.train.inferenceMode;
-    import.ownTraining = !options.train && !options.train.inferenceMode;
-    import.inferenceMode = options.train.inferenceMode;
-    import.needsValues = options.stopAfter == Phase::Emit;
-    FailureOr<OwningOpRef<ModuleOp>> imported = importOnnx(options.input, import, context);
-    if (failed(imported))
-      return reported();
-    module = std::move(*imported);
-    return settleInputs();
-  }
-
-  Status importGraph() {
-    Result<::autopar::OperatorGraph> graph =
-        ::autopar::OperatorGraph::load(options.input, *settings.profile);
-    if (!graph)
-      return graph.status();
-    FailureOr<OwningOpRef<ModuleOp>> imported =
-        importOperatorGraph(*graph, *settings.profile, options.input, context);
-    if (failed(imported))
-      return reported();
-    module = std::move(*imported);
-    return settleInputs();
+    Result<OwningOpRef<ModuleOp>> model = readModel(options, settings, context);
+    if (!model)
+      return model.status();
+    module = model.take();
+    if (auto function = module->lookupSymbol<func::FuncOp>("main"))
+      files.countSamples(function);
+    return Status::ok();
   }
 
   Status enter(const PhaseInfo &info) {
@@ -219,7 +130,7 @@ private:
 
   Status runPhase(Phase phase) {
     if (phase == Phase::Import)
-      return import();
+      return read();
     if (phase == Phase::Emit)
       return failed(verify(*module)) ? reported() : emit();
     if (phase == Phase::CutStages && choosesPipeline())
@@ -301,8 +212,10 @@ private:
     // Parts are those of a step that keeps everything.
     if (plan->recompute.empty())
       plan->believed.memory = details->believed.memory;
-    if (!options.report.empty() || !options.emitAlternatives.empty())
-      AUTOPAR_RETURN_IF_ERROR(findAlternatives(*plan, *details));
+    if (files.tellAlternatives())
+      AUTOPAR_RETURN_IF_ERROR(
+          files.writeAlternatives(forbidChoices(*module, shardOptions, *cluster, *plan, *details,
+                                                [&](const std::string &what) { tell(what); })));
     if (options.stopAfter < Phase::Schedule &&
         failed(believeKernels(*module, shardOptions, lowerOptions, found)))
       return reported();
@@ -339,60 +252,21 @@ private:
   /// Everything that is asked for about the plan, once all of it is known.
   Status publish() {
     tellPlan();
-    ::autopar::Plan *plan = &*found.plan;
-    ::autopar::PlanDetails *details = &found.details;
-    if (!options.emitPlan.empty())
-      AUTOPAR_RETURN_IF_ERROR(::autopar::writeWholeFile(options.emitPlan, result.plan));
-    if (!options.emitOnnxPlan.empty())
-      AUTOPAR_RETURN_IF_ERROR(
-          writeMultiDevice(options.input, *plan, *details, options.emitOnnxPlan));
-    return writePictures(*plan, *details);
+    return files.write(*found.plan, result.plan, found.details);
   }
 
   /// A plan of somebody else's may be run all the same.
   Status cannotDescribe(const Status &why) {
-    bool isNeeded = !options.report.empty() || !options.trace.empty() ||
-                    !options.emitAlternatives.empty() || !options.emitOnnxPlan.empty() ||
-                    !options.emitPlan.empty();
-    if (isNeeded)
+    if (files.areWanted())
       return why;
     emitRemark(module->getLoc()) << why.message();
     return Status::ok();
   }
 
-  Status findAlternatives(::autopar::Plan &plan, const ::autopar::PlanDetails &details) {
-    auto onCandidate = [&](const std::string &what) {
-      if (options.onDetail)
-        options.onDetail(what);
-    };
-    std::vector<::autopar::Plan> others =
-        forbidChoices(*module, shardOptions, *cluster, plan, details, onCandidate);
-    if (options.emitAlternatives.empty())
-      return Status::ok();
-    if (std::error_code error = llvm::sys::fs::create_directories(options.emitAlternatives))
-      return {StatusCode::CannotCreate, options.emitAlternatives + ": " + error.message()};
-    for (auto [number, other] : llvm::enumerate(others)) {
-      SmallString<128> path(options.emitAlternatives);
-      llvm::sys::path::append(path, llvm::formatv("alternative-{0}.json", number + 1).str());
-      AUTOPAR_RETURN_IF_ERROR(other.save(path.str().str()));
-    }
-    return Status::ok();
-  }
-
-  /// What people look at.
-  Status writePictures(const ::autopar::Plan &plan, const ::autopar::PlanDetails &details) {
-    ::autopar::ReportInput input{::autopar::escapedToUtf8(llvm::sys::path::filename(options.input)),
-                                 static_cast<bool>(options.train),
-                                 samples,
-                                 tokens,
-                                 plan,
-                                 details};
-    if (!options.report.empty())
-      AUTOPAR_RETURN_IF_ERROR(
-          ::autopar::writeWholeFile(options.report, ::autopar::htmlReport(input)));
-    return options.trace.empty()
-               ? Status::ok()
-               : ::autopar::writeWholeFile(options.trace, ::autopar::planTrace(input));
+  /// What is being tried.
+  void tell(const std::string &what) {
+    if (options.onDetail)
+      options.onDetail(what);
   }
 
   /// Whether a plan is lowered to know that it fits.
@@ -449,12 +323,8 @@ private:
         pipelineChoices(*module, shardOptions, cluster->deviceCount());
     if (!choices)
       return choices.status();
-    auto onCandidate = [&](const std::string &name) {
-      if (options.onDetail)
-        options.onDetail(name);
-    };
     if (failed(choosePipeline(module, *choices, shardOptions, lowerOptions, *cluster, mustFit(),
-                              found, onCandidate)))
+                              found, [&](const std::string &name) { tell(name); })))
       return reported();
     return Status::ok();
   }
@@ -499,12 +369,12 @@ private:
   const CompileOptions &options;
   MLIRContext &context;
   CompileSettings settings;
+  PlanFiles files{options};
   const AutoShardOptions &shardOptions = settings.shard;
   const LowerOptions &lowerOptions = settings.lower;
   const std::optional<::autopar::Cluster> &cluster = settings.cluster;
   OwningOpRef<ModuleOp> module;
-  int64_t samples = 0, tokens = 0; ///< of a step
-  SearchHandoff found;             ///< the plan, from the search on
+  SearchHandoff found; ///< the plan, from the search on
   bool isDescribed = false;
   bool isTold = true;           ///< what the module says of the plan is all that is known of it
   bool isLowered = false;       ///< the search left programs with their memory planned
