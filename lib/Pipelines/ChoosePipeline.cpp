@@ -1,45 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// The real thing for what estimates promise the most of, under every schedule that may pay.
+// Which pipelines are built: what estimates promise the most of, by every schedule that may pay,
+// and what lies beside that where it turns out to hold less.
 #include "ChoosePipeline.h"
 
-#include "BuildPipeline.h"
+#include "PipelineContest.h"
 #include "SideBySide.h"
 
 #include "autopar/Plan/Plan.h"
 #include "autopar/Plan/Schedule.h"
 #include "llvm/ADT/StringExtras.h"
 
-#include <deque>
 #include <set>
 
 using namespace mlir;
 using namespace mlir::autopar;
 using ::autopar::Plan;
-using ::autopar::PlanAlternative;
 
 /// How many of the estimated pipelines with equal stages, and how many others, are cut, searched
 /// and timed.
 static constexpr size_t kFinalists = 2;
 /// How many are where estimates still promise more than what the best turned out to be.
 static constexpr size_t kMostFinalists = 6;
-/// In times of the best: up to this, what is slower by the search's count is timed by its kernels.
-static constexpr double kClose = 1.1;
 /// How many pipelines are built by a schedule before the best of them is what others have to beat.
 static constexpr size_t kAtOnce = 2;
 /// Of the memory limit: by what estimates get less where nothing holds, and the least that they
 /// get.
 static constexpr double kShareStep = 0.75, kLeastShare = 0.4;
-/// How many plans are judged by the kernels that they become, of those that are close to the best.
-static constexpr size_t kJudged = 3;
-/// What has to wait, of a step, for rows that run together to be tried, and what they have to
-/// reach.
-static constexpr double kWorthTogether = 0.03, kBetter = 0.99;
-/// Stages of a mesh that are tried.
-static constexpr int64_t kTurns[] = {2, 4};
 /// How many places are built that estimates kept out, or that lie beside what was built.
 static constexpr size_t kMostBeside = 12;
-/// How many pipelines are searched whole, and how many programs may turn out not to fit.
-static constexpr size_t kMostWhole = 4, kMostRefused = 12;
+/// How many pipelines are searched whole.
+static constexpr size_t kMostWhole = 4;
 
 static func::FuncOp mainOf(ModuleOp module) { return module.lookupSymbol<func::FuncOp>("main"); }
 
@@ -51,7 +41,8 @@ public:
           const LowerOptions &lower, const ::autopar::Cluster &cluster, bool mustFit,
           function_ref<void(const std::string &)> onCandidate)
       : module(module), choices(choices), options(options), lower(lower), cluster(cluster),
-        mustFit(mustFit), onCandidate(onCandidate) {}
+        mustFit(mustFit), onCandidate(onCandidate),
+        turns(options.stageMeshes ? options.stages / options.stageMeshes : 1) {}
 
   LogicalResult run(OwningOpRef<ModuleOp> &result, SearchHandoff &handoff);
 
@@ -66,7 +57,6 @@ private:
   bool tryBest(double limitShare);
   SmallVector<Pipeline> finalistsToBe(size_t equal);
   double heldUs() const;
-  SmallVector<std::optional<PipelineTimes>> consider(ArrayRef<Pipeline> pipelines);
   SmallVector<Finalist> considerTurns(ArrayRef<Finalist> finalists, const std::string &schedule);
   void considerSchedules(SmallVector<Finalist> finalists);
   bool considerFirst(PipelinePlace place, bool isWhole, bool byOthers);
@@ -77,15 +67,6 @@ private:
   void gatherHopes();
   void considerWhole(bool byOthers);
   bool considerOthers();
-  bool hasPlan() const { return !built.empty(); }
-  double bestUs() const { return built.front().us(); }
-  double toBeatUs() const;
-  void keep(BuiltPipeline candidate);
-  void leaveOut(BuiltPipeline &candidate);
-  LogicalResult judge();
-  LogicalResult considerTogether();
-  void tryAgain(const Pipeline &pipeline, int64_t neededBytes);
-  bool takeFitting();
   LogicalResult refuse() const;
 
   ModuleOp module;
@@ -95,139 +76,19 @@ private:
   const ::autopar::Cluster &cluster;
   bool mustFit;
   function_ref<void(const std::string &)> onCandidate;
-  int64_t turns = 1; ///< that are asked for
+  int64_t turns; ///< that are asked for
   ::autopar::Constraints demands;
   TriedInVain inVain;
   PipelineEstimates estimates{module, choices, options, cluster, demands, inVain, onCandidate};
   PipelineBuilder builder{module, choices, options, lower, estimates, inVain, onCandidate};
+  PipelineContest contest{choices, options, cluster, mustFit, turns, builder, estimates, inVain};
   std::set<PipelinePlace> leftOut;       ///< estimates of these do not hold
   std::set<PipelinePlace> tried;         ///< to build, of the estimates
   std::set<PipelinePlace> seen;          ///< tried at any time
   std::set<PipelinePlace> wholes;        ///< searched whole
   std::map<PipelinePlace, double> hopes; ///< what takes so much at the least, and has no plan
   SmallVector<Finalist> finalists;       ///< what was built by the first schedule
-  std::vector<BuiltPipeline> built;      ///< the best, by what the search believes
-  std::vector<std::pair<double, Pipeline>> outdone; ///< what else was built, and its time
-  std::deque<Pipeline> again; ///< whose programs did not fit, to be built in other ways
-  std::vector<PlanAlternative> rejected;
-  size_t refused = 0; ///< programs that did not fit
 };
-
-/// What their steps take, of those that have a plan. They are built side by side, measured against
-/// the best before.
-SmallVector<std::optional<PipelineTimes>> Chooser::consider(ArrayRef<Pipeline> pipelines) {
-  SmallVector<std::optional<PipelineTimes>> times;
-  for (std::optional<BuiltPipeline> &candidate :
-       builder.build(pipelines, hasPlan() ? bestUs() : HUGE_VAL)) {
-    times.emplace_back();
-    if (!candidate)
-      continue;
-    inVain.drop(candidate->name);
-    inVain.drop(estimates.nameOf(candidate->pipeline.place));
-    times.back() = candidate->times();
-    keep(std::move(*candidate));
-  }
-  return times;
-}
-
-void Chooser::leaveOut(BuiltPipeline &candidate) {
-  rejected.push_back({candidate.name, candidate.us()});
-  outdone.emplace_back(candidate.us(), candidate.pipeline);
-}
-
-void Chooser::keep(BuiltPipeline candidate) {
-  auto isSlower = [&](const BuiltPipeline &other) { return other.us() > candidate.us(); };
-  built.insert(llvm::find_if(built, isSlower), std::move(candidate));
-  estimates.beat(bestUs());
-  while (built.size() > kJudged || built.back().us() > kClose * bestUs()) {
-    leaveOut(built.back());
-    built.pop_back();
-  }
-}
-
-/// The search counts operations one by one; what is close by that is told apart by kernels, and by
-/// what runs beside them, each cut as they want it.
-LogicalResult Chooser::judge() {
-  if (built.size() == 1 && choices.stages[built.front().pipeline.place.stages] == 1)
-    return success();
-  if (failed(builder.refine(built)))
-    return failure();
-  std::sort(built.begin(), built.end(), [](const BuiltPipeline &a, const BuiltPipeline &b) {
-    return a.kernelsUs() < b.kernelsUs();
-  });
-  return considerTogether();
-}
-
-/// Where a mesh of the fastest waits for collectives, the same with rows that run together, and
-/// with turns too, which hold less: by operations, one after the other, nobody can tell what that
-/// saves.
-LogicalResult Chooser::considerTogether() {
-  Pipeline pipeline = built.front().pipeline;
-  int64_t stages = choices.stages[pipeline.place.stages];
-  if (choices.schedules.size() == 1 || stages == 1 ||
-      built.front().cut.waitsUs < kWorthTogether * built.front().kernelsUs())
-    return success();
-  SmallVector<Pipeline> pipelines;
-  pipeline.holdsMore = true;
-  if (pipeline.turns == 1) {
-    pipeline.schedule = "overlapped-1f1b";
-    pipelines.push_back(pipeline);
-    pipeline.turns = kTurns[0];
-  }
-  pipeline.schedule = "overlapped-interleaved";
-  if (turns == 1 && choices.microBatches[pipeline.place.microBatches] % stages == 0)
-    pipelines.push_back(pipeline);
-  std::vector<BuiltPipeline> together;
-  for (std::optional<BuiltPipeline> &one : builder.build(pipelines, bestUs()))
-    if (one)
-      together.push_back(std::move(*one));
-  if (failed(builder.refine(together)))
-    return failure();
-  for (BuiltPipeline &one : together)
-    if (one.kernelsUs() < kBetter * built.front().kernelsUs())
-      built.insert(built.begin(), std::move(one));
-    else
-      leaveOut(one);
-  return success();
-}
-
-/// Of a pipeline whose program was refused: by a search that has less to promise, while programs
-/// need less by that, and once cut for memory alone.
-void Chooser::tryAgain(const Pipeline &pipeline, int64_t neededBytes) {
-  int64_t limit = options.memoryLimit ? int64_t(options.memoryLimit) : cluster.mostUsableBytes();
-  bool isCloser = neededBytes < pipeline.promised.neededBytes;
-  if (std::optional<PromisedMemory> less = pipeline.promised.less(limit, neededBytes);
-      less && isCloser) {
-    Pipeline leaner = pipeline;
-    leaner.promised = *less;
-    again.push_back(std::move(leaner));
-  }
-  if (pipeline.isPlain || pipeline.promised.refusals > 0)
-    return;
-  Pipeline plain = pipeline;
-  plain.isPlain = true;
-  again.push_back(std::move(plain));
-}
-
-/// The best whose program fits, if that is asked for, is left alone.
-bool Chooser::takeFitting() {
-  int64_t leastBytes = 0;
-  while (mustFit && hasPlan() && !builder.fits(built.front(), leastBytes)) {
-    tryAgain(built.front().pipeline, leastBytes);
-    built.erase(built.begin());
-    if (++refused == kMostRefused)
-      built.clear();
-  }
-  if (!hasPlan())
-    return false;
-  for (; built.size() > 1; built.pop_back())
-    rejected.push_back(
-        {built.back().name + llvm::formatv(" ({0:f1} us by its kernels)",
-                                           built.back().cut.found.plan->believed.kernelsUs)
-                                 .str(),
-         built.back().us()});
-  return true;
-}
 
 /// What filling and draining takes by the first schedule where every mesh works that long in a
 /// step.
@@ -263,13 +124,13 @@ SmallVector<Chooser::Finalist> Chooser::considerTurns(ArrayRef<Finalist> finalis
     SmallVector<Pipeline> pipelines;
     SmallVector<Climb *> of;
     for (Climb &climb : climbs) {
-      if (!climb.goesOn || hopedUs(climb, turns) >= bestUs())
+      if (!climb.goesOn || hopedUs(climb, turns) >= contest.bestUs())
         continue;
       const auto &[place, first, isWhole] = *climb.finalist;
       pipelines.push_back({place, schedule, turns, isWhole});
       of.push_back(&climb);
     }
-    for (auto [climb, times] : llvm::zip_equal(of, consider(pipelines))) {
+    for (auto [climb, times] : llvm::zip_equal(of, contest.consider(pipelines))) {
       climb->goesOn = times && times->us < climb->before.us;
       if (climb->goesOn) {
         climb->before = *times;
@@ -302,7 +163,7 @@ bool Chooser::mayWin(const Finalist &finalist, const std::string &schedule) cons
   int64_t stages = choices.stages[finalist.place.stages];
   bool isOffered = !::autopar::isInterleaved(schedule) ||
                    choices.microBatches[finalist.place.microBatches] % stages == 0;
-  return stages > 1 && isOffered && hopedUs(finalist, schedule) < bestUs();
+  return stages > 1 && isOffered && hopedUs(finalist, schedule) < contest.bestUs();
 }
 
 /// All schedules but the first, one after the other, so that what is built late is measured against
@@ -331,22 +192,15 @@ void Chooser::considerSchedules(SmallVector<Finalist> finalists) {
       SmallVector<Pipeline> pipelines;
       for (const Finalist &finalist : together)
         pipelines.push_back({finalist.place, schedule, turns, finalist.isWhole});
-      consider(pipelines);
+      contest.consider(pipelines);
     }
   }
-}
-
-/// What others have to be faster than.
-double Chooser::toBeatUs() const {
-  if (hasPlan())
-    return bestUs();
-  return outdone.empty() ? HUGE_VAL : outdone.front().first;
 }
 
 /// By the first schedule, and with `byOthers` by the others too. Whether it has a plan.
 bool Chooser::considerFirst(PipelinePlace place, bool isWhole, bool byOthers) {
   std::optional<PipelineTimes> times =
-      consider(Pipeline{place, choices.schedules.front(), turns, isWhole}).front();
+      contest.consider(Pipeline{place, choices.schedules.front(), turns, isWhole}).front();
   if (times && byOthers)
     considerSchedules({Finalist{place, *times, isWhole}});
   return times.has_value();
@@ -357,15 +211,15 @@ bool Chooser::considerFirst(PipelinePlace place, bool isWhole, bool byOthers) {
 /// beside all that was tried, is estimated and built while it promises more. Of a deep model, which
 /// takes long to build, only the best of what was kept out, unless nothing has a plan.
 void Chooser::considerBeside(bool byOthers) {
-  bool isShort = builder.isDeep() && toBeatUs() < HUGE_VAL;
+  bool isShort = builder.isDeep() && contest.toBeatUs() < HUGE_VAL;
   size_t found = 0, count = 0, most = isShort ? kFinalists : kMostBeside;
   for (bool isNew = true; std::exchange(isNew, false);) {
-    estimates.beat(toBeatUs());
-    estimates.estimateKeptOut(toBeatUs());
+    estimates.beat(contest.toBeatUs());
+    estimates.estimateKeptOut(contest.toBeatUs());
     if (!isShort)
       estimates.estimateBeside(seen);
     for (PipelinePlace place : estimates.ranking()) {
-      if (found == kFinalists || count == most || estimates.at(place).stepUs >= toBeatUs())
+      if (found == kFinalists || count == most || estimates.at(place).stepUs >= contest.toBeatUs())
         break;
       if (!seen.insert(place).second)
         continue;
@@ -391,7 +245,7 @@ void Chooser::gatherHopes() {
 /// all the same: it is searched as if it were demanded. Of a deep model that takes minutes, and is
 /// done where nothing else has a plan.
 void Chooser::considerWhole(bool byOthers) {
-  if (builder.isDeep() && (hasPlan() || !outdone.empty()))
+  if (builder.isDeep() && contest.toBeatUs() < HUGE_VAL)
     return;
   gatherHopes();
   std::vector<std::pair<double, PipelinePlace>> order;
@@ -400,7 +254,7 @@ void Chooser::considerWhole(bool byOthers) {
   llvm::sort(order);
   size_t count = 0;
   for (auto [us, place] : order) {
-    if (us >= toBeatUs() || count == kMostWhole)
+    if (us >= contest.toBeatUs() || count == kMostWhole)
       break;
     if (!wholes.insert(place).second)
       continue;
@@ -412,21 +266,11 @@ void Chooser::considerWhole(bool byOthers) {
 /// Where no program of the best fits: they once more, what they kept out, and what they were faster
 /// than.
 bool Chooser::considerOthers() {
-  while (!again.empty()) {
-    Pipeline pipeline = std::move(again.front());
-    again.pop_front();
-    if (consider(pipeline).front())
-      return true;
-  }
-  llvm::sort(outdone, llvm::less_first());
+  if (contest.considerRefused())
+    return true;
   considerBeside(/*byOthers=*/false);
   considerWhole(/*byOthers=*/false);
-  while (!hasPlan() && !outdone.empty()) {
-    Pipeline pipeline = std::move(outdone.front().second);
-    outdone.erase(outdone.begin());
-    consider(pipeline);
-  }
-  return hasPlan();
+  return contest.considerOutdone();
 }
 
 /// Estimates all anew and builds the best; false where no estimate fits.
@@ -437,7 +281,7 @@ bool Chooser::tryBest(double limitShare) {
   size_t equal = 0;
   for (SmallVector<Pipeline> next = finalistsToBe(equal); !next.empty();
        next = finalistsToBe(equal))
-    for (auto [pipeline, times] : llvm::zip_equal(next, consider(next)))
+    for (auto [pipeline, times] : llvm::zip_equal(next, contest.consider(next)))
       if (times) {
         finalists.push_back({pipeline.place, *times});
         equal += pipeline.place.shares == DeviceShares::Equal;
@@ -483,7 +327,7 @@ SmallVector<Pipeline> Chooser::finalistsToBe(size_t equal) {
   if (stages.size() == 1)
     if (auto other = llvm::find_if(ranking, isOfAnotherKind); other != ranking.end())
       take(*other);
-  if (!next.empty() || !hasPlan() || finalists.size() >= kMostFinalists)
+  if (!next.empty() || !contest.hasPlan() || finalists.size() >= kMostFinalists)
     return next;
   for (PipelinePlace place : ranking)
     if (!tried.count(place) && estimates.at(place).stepUs < heldUs()) {
@@ -497,14 +341,14 @@ SmallVector<Pipeline> Chooser::finalistsToBe(size_t equal) {
 /// was left out for it, has its turn, and where that does not help, they get less to promise. Then
 /// by all schedules what may win by them.
 void Chooser::findPlans() {
-  while (tryBest(1) && !hasPlan() && !tried.empty())
+  while (tryBest(1) && !contest.hasPlan() && !tried.empty())
     leftOut.insert(tried.begin(), tried.end());
   leftOut.clear();
   gatherHopes();
-  for (double share = kShareStep; !hasPlan() && share >= kLeastShare; share *= kShareStep)
+  for (double share = kShareStep; !contest.hasPlan() && share >= kLeastShare; share *= kShareStep)
     if (!tryBest(share))
       break;
-  if (hasPlan())
+  if (contest.hasPlan())
     considerSchedules(finalists);
   considerBeside(/*byOthers=*/true);
   considerWhole(/*byOthers=*/true);
@@ -536,23 +380,21 @@ LogicalResult Chooser::run(OwningOpRef<ModuleOp> &result, SearchHandoff &handoff
   if (!parsed)
     return emitError(module.getLoc()) << parsed.status().message();
   demands = parsed.take();
-  turns = options.stageMeshes ? options.stages / options.stageMeshes : 1;
   loadDialects(*module.getContext(), options, lower);
   findPlans();
-  if (!hasPlan())
+  if (!contest.hasPlan())
     return refuse();
   do
-    if (failed(judge()))
+    if (failed(contest.judge()))
       return failure();
-  while (!takeFitting() && refused < kMostRefused && considerOthers());
-  if (!hasPlan())
+  while (!contest.takeFitting() && contest.goesOn() && considerOthers());
+  if (!contest.hasPlan())
     return refuse();
   if (!inVain.empty())
     emitRemark(module.getLoc()) << "without a plan:\n" << inVain.text();
-  llvm::append_range(rejected, estimates.others(seen));
-  CutPlan &chosen = built.front().cut;
+  CutPlan chosen = contest.take();
+  llvm::append_range(chosen.found.plan->believed.alternatives, estimates.others(seen));
   chosen.found.isHeldBack = builder.lackedMemory() || estimates.lackMemory();
-  llvm::append_range(chosen.found.plan->believed.alternatives, rejected);
   result = std::move(chosen.module);
   handoff = std::move(chosen.found);
   return success();
