@@ -4,6 +4,8 @@
 // layer's copies share them. What lies between two nodes is in ShardingEdges.cpp.
 #include "ShardingProblem.h"
 
+#include "RestingShare.h"
+
 #include "Cost/BalancedAttention.h"
 #include "Cost/OpTime.h"
 #include "Cost/RepeatedBlocks.h"
@@ -181,39 +183,6 @@ int32_t ShardingProblem::intern(SmallVector<TensorSharding> list) {
 ::autopar::LiveInterval ShardingProblem::onMesh(Value value, ::autopar::LiveInterval live) const {
   int64_t shift = pipeline.meshOf(value) * outline.timePoints();
   return {live.begin + shift, live.end + shift};
-}
-
-/// Whether an operation makes a parameter narrower that keeps its values: it runs once, at load.
-static bool narrowsAtLoad(Operation *op) {
-  auto cast = dyn_cast<CastOp>(op);
-  BlockArgument parameter = cast ? parameterIn(cast.getInput()) : BlockArgument();
-  return parameter && isFixedParameter(parameter) &&
-         tensorBytes(cast.getType()) < tensorBytes(cast.getInput().getType());
-}
-
-/// The types in which a parameter is read that keeps its values.
-static void collectReadTypes(Value value, llvm::SmallSetVector<Type, 4> &types) {
-  for (Operation *user : value.getUsers()) {
-    auto product = dyn_cast<DotGeneralOp>(user);
-    if (product && product.getScaledTo())
-      types.insert(*product.getScaledTo());
-    else if (narrowsAtLoad(user) || isa<ReshapeOp, TransposeOp>(user))
-      collectReadTypes(user->getResult(0), types);
-    else
-      types.insert(tensorTypeOf(value).getElementType());
-  }
-}
-
-/// How many times the bytes of its type a parameter lies in memory during the step.
-static double restingShare(BlockArgument parameter) {
-  llvm::SmallSetVector<Type, 4> types;
-  collectReadTypes(parameter, types);
-  RankedTensorType type = tensorTypeOf(parameter);
-  double bytes = 0;
-  for (Type element : types)
-    bytes += static_cast<double>(tensorBytes(type.clone(type.getShape(), element)));
-  double whole = static_cast<double>(tensorBytes(type));
-  return types.empty() || whole == 0 ? 1 : bytes / whole;
 }
 
 void ShardingProblem::addArguments() {
