@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-bound-attention-bias.
-#include "Prepare/CompositeMatching.h"
+#include "Prepare/StandIns.h"
 
 #include "autopar/Transforms/LibraryAttention.h"
 #include "autopar/Transforms/Passes.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-expand-attention.
-#include "Prepare/CompositeMatching.h"
+#include "Prepare/StandIns.h"
 
 #include "autopar/Transforms/LibraryAttention.h"
 #include "autopar/Transforms/Passes.h"
@@ -122,15 +122,14 @@ private:
       return value;
     return make<CastOp>("cast", typeOf(value).clone(element), value);
   }
-  /// A scalar of the type's elements.
-  Value number(RankedTensorType type, double value) {
-    auto scalar = RankedTensorType::get({}, type.getElementType());
-    return make<ConstantOp>(
-        "number",
-        DenseElementsAttr::get(scalar, builder.getFloatAttr(type.getElementType(), value)));
+  /// A number in every element.
+  Value splat(RankedTensorType type, double number, StringRef name = "number") {
+    return repeatNumber(builder, op, type, number, prefix + name + ".repeated", prefix + name);
   }
-  Value splat(RankedTensorType type, double value) {
-    return make<BroadcastOp>("number.repeated", type, number(type, value), ArrayRef<int64_t>{});
+  /// A scalar.
+  Value zero(Type element) {
+    auto scalar = RankedTensorType::get({}, element);
+    return make<ConstantOp>("number", mlir::cast<DenseElementsAttr>(builder.getZeroAttr(scalar)));
   }
   RankedTensorType wideOf(RankedTensorType type) {
     return type.getElementType().isF64() ? type : type.clone(builder.getF32Type());
@@ -225,7 +224,7 @@ private:
     for (auto [block, row] : llvm::zip(blocks, first)) {
       Value part = cast(block, wide);
       if (typeOf(part) != wide)
-        part = make<PadOp>((name + ".padded").str(), wide, part, number(wide, 0),
+        part = make<PadOp>((name + ".padded").str(), wide, part, zero(wide.getElementType()),
                            SmallVector<int64_t>{0, 0, row, 0});
       sum = sum ? binary((name + ".sum").str(), BinaryKind::Add, sum, part) : part;
     }
@@ -304,24 +303,16 @@ private:
     int64_t reach = type.getDimSize(3) - part.parts * type.getDimSize(2);
     Value row = make<IotaOp>("row", positions, int64_t(2)),
           column = make<IotaOp>("column", positions, int64_t(3));
-    if (reach != 0) {
-      auto scalar = RankedTensorType::get({}, builder.getI32Type());
-      Value distance =
-          make<ConstantOp>("reach", DenseElementsAttr::get(scalar, static_cast<int32_t>(reach)));
+    if (reach != 0)
       row = binary("last", BinaryKind::Add, row,
-                   make<BroadcastOp>("reach.repeated", positions, distance, ArrayRef<int64_t>{}));
-    }
+                   splat(positions, static_cast<double>(reach), "reach"));
     if (part.shard)
       row = binary("in_all_rows", BinaryKind::Add, row, firstRow(part, positions));
     Value seen =
         make<CompareOp>("seen", type.clone(builder.getI1Type()), ComparePredicate::Le, column, row);
     if (part.window) {
-      auto scalar = RankedTensorType::get({}, builder.getI32Type());
-      Value window = make<ConstantOp>(
-          "window", DenseElementsAttr::get(scalar, static_cast<int32_t>(part.window)));
-      Value before =
-          binary("before", BinaryKind::Sub, row,
-                 make<BroadcastOp>("window.repeated", positions, window, ArrayRef<int64_t>{}));
+      Value before = binary("before", BinaryKind::Sub, row,
+                            splat(positions, static_cast<double>(part.window), "window"));
       Value near = make<CompareOp>("near", type.clone(builder.getI1Type()), ComparePredicate::Gt,
                                    column, before);
       seen = binary("seen_near", BinaryKind::And, seen, near);

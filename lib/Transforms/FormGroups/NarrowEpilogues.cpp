@@ -2,7 +2,7 @@
 // The pass autopar-narrow-epilogues. Mixed precision computes what stands between products in f32
 // and stores it narrow; a library that sums in f32 does just that with its own epilogue, of which
 // type and rounding are the result's.
-#include "Prepare/CompositeMatching.h"
+#include "Prepare/StandIns.h"
 
 #include "autopar/Transforms/LibraryContraction.h"
 #include "autopar/Transforms/LibraryEpilogue.h"

@@ -103,41 +103,6 @@ Value mlir::autopar::sharedByHeads(Value value) {
   return repeatsOnly && mergesHeads ? Value(broadcast.getInput()) : Value();
 }
 
-Value mlir::autopar::repeatNumber(OpBuilder &builder, Operation *root, RankedTensorType type,
-                                  double number, StringRef name) {
-  Type element = type.getElementType();
-  auto scalar = RankedTensorType::get({}, element);
-  auto constant =
-      ConstantOp::create(builder, root->getLoc(),
-                         DenseElementsAttr::get(scalar, builder.getFloatAttr(element, number)));
-  auto repeated = BroadcastOp::create(builder, root->getLoc(), type, constant, ArrayRef<int64_t>{});
-  nameAfter(constant, root, name + "/number");
-  nameAfter(repeated, root, name);
-  return repeated;
-}
-
-/// Of heads and rows, which is its own inverse.
-static constexpr int64_t kSwapped[] = {0, 2, 1, 3};
-
-TransposeOp mlir::autopar::swapHeadsAndRows(OpBuilder &builder, Operation *root, Value value,
-                                            const Twine &name) {
-  auto swap = TransposeOp::create(builder, root->getLoc(), value, ArrayRef<int64_t>(kSwapped));
-  nameAfter(swap, root, name);
-  return swap;
-}
-
-void mlir::autopar::readUnswapped(Value swapped) {
-  auto swap = swapped.getDefiningOp<TransposeOp>();
-  if (!swap || swap.getPermutation() != ArrayRef<int64_t>(kSwapped))
-    return;
-  for (Operation *user : llvm::make_early_inc_range(swap->getUsers()))
-    if (auto back = dyn_cast<TransposeOp>(user);
-        back && back.getPermutation() == swap.getPermutation()) {
-      back.replaceAllUsesWith(swap.getInput());
-      back.erase();
-    }
-}
-
 bool MatchedOps::areDeadWithout(Operation *root) const {
   for (Operation *op : ops) {
     if (op == root || isa<ConstantOp>(op))

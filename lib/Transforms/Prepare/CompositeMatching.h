@@ -3,6 +3,8 @@
 // values that hold one number per row, and the check that a match leaves nothing behind.
 #pragma once
 
+#include "StandIns.h"
+
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 
 #include "mlir/IR/PatternMatch.h"
@@ -76,38 +78,6 @@ private:
   SmallVector<int64_t> source;
   MatchedOps &matched;
 };
-
-/// Names `op` as `id`, in the phase of the step that `root` belongs to.
-inline void standFor(Operation *op, Operation *root, const Twine &id) {
-  if (!getOpId(root).empty())
-    setOpId(op, id.str());
-  if (Attribute phase = root->getAttr("autopar.phase"))
-    op->setAttr("autopar.phase", phase);
-}
-
-/// Replaces `root` by a new operation that takes over its id and phase.
-template <typename OpTy, typename... Args>
-OpTy replaceKeepingId(PatternRewriter &rewriter, Operation *root, Args &&...args) {
-  auto op = OpTy::create(rewriter, root->getLoc(), std::forward<Args>(args)...);
-  standFor(op, root, getOpId(root));
-  rewriter.replaceOp(root, op);
-  return op;
-}
-
-/// Names an operation that a pattern makes besides the one that takes the id of `root`.
-inline void nameAfter(Operation *op, Operation *root, const Twine &part) {
-  standFor(op, root, getOpId(root) + "/" + part);
-}
-
-/// `number` in every element of a tensor, made of a constant; named after `root`.
-Value repeatNumber(OpBuilder &builder, Operation *root, RankedTensorType type, double number,
-                   StringRef name);
-
-/// [b, heads, rows, size] as [b, rows, heads, size], or back; named after `root`.
-TransposeOp swapHeadsAndRows(OpBuilder &builder, Operation *root, Value value, const Twine &name);
-
-/// Lets those who swap heads and rows of what was swapped, as models do, read what it was.
-void readUnswapped(Value swapped);
 
 void populateActivationPatterns(RewritePatternSet &patterns);
 void populateRowPatterns(RewritePatternSet &patterns);
