@@ -28,7 +28,7 @@ FailureOr<StridedView> readRows(ProgramBuilder &program, Value value) {
 /// Emits the call on operands that lie ready. The right side is made where it is null.
 template <typename Op>
 LogicalResult emit(ProgramBuilder &program, Op op, Value lhs, Value rhs, Value group, Value result,
-                   exec::GroupedProductGeometryAttr geometry, const MatrixMaker &maker = {}) {
+                   exec::GroupedProductGeometryAttr geometry, const MatrixKernel &maker = {}) {
   auto bytes = ::autopar::cpumath::scratchBytes(exec::toArtifact(geometry),
                                                 static_cast<int32_t>(program.settings().threads));
   if (!bytes)
@@ -60,7 +60,7 @@ LogicalResult emit(ProgramBuilder &program, Op op, Value lhs, Value rhs, Value g
 
 LogicalResult mlir::autopar::lowerGroupedProduct(ProgramBuilder &program, GroupedDotOp op) {
   FailureOr<StridedView> lhs = readRows(program, op.getLhs());
-  FailureOr<std::optional<MatrixMaker>> maker = makerOf(program, op);
+  FailureOr<std::optional<MatrixKernel>> maker = makerOf(program, op);
   if (failed(lhs) || failed(maker))
     return failure();
   FailureOr<Value> matrices = *maker ? Value() : program.rowMajorBuffer(op.getRhs()),
@@ -76,7 +76,7 @@ LogicalResult mlir::autopar::lowerGroupedProduct(ProgramBuilder &program, Groupe
       op.getGroup().getType().getElementType(), op.getTransposed(),
       /*gradient=*/false, *maker ? (*maker)->columns : 0);
   return emit(program, op, lhs->buffer, *matrices, *group, rows.buffer, geometry,
-              maker->value_or(MatrixMaker()));
+              maker->value_or(MatrixKernel()));
 }
 
 LogicalResult mlir::autopar::lowerGroupedProductGradient(ProgramBuilder &program,

@@ -23,7 +23,7 @@ RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getTy
 class Parts {
 public:
   Parts(GroupedDotOp product)
-      : shape(product.getRhs().getType().getShape()), dim(product.getTransposed() ? 1 : 2) {
+      : shape(product.getRhs().getType().getShape()), dim(product.getColumnDim()) {
     int64_t row = tensorBytes(product.getRhs().getType()) / (shape[0] * shape[dim]);
     for (columns = std::clamp<int64_t>(kPartBytes / row, 1, shape[dim]); shape[dim] % columns;)
       --columns;
@@ -194,12 +194,12 @@ GroupedDotOp mlir::autopar::productThatMakes(ProgramBuilder &program, GroupOp gr
   return StepFinder(group, product, Parts(product)).isRegular ? product : GroupedDotOp();
 }
 
-FailureOr<std::optional<MatrixMaker>> mlir::autopar::makerOf(ProgramBuilder &program,
-                                                             GroupedDotOp product) {
+FailureOr<std::optional<MatrixKernel>> mlir::autopar::makerOf(ProgramBuilder &program,
+                                                              GroupedDotOp product) {
   GroupOp group = groupBehind(product);
   if (!group || productThatMakes(program, group) != product)
-    return std::optional<MatrixMaker>();
-  MatrixMaker maker;
+    return std::optional<MatrixKernel>();
+  MatrixKernel maker;
   Parts parts(product);
   StepFinder found(group, product, parts);
   maker.columns = parts.columns;

@@ -8,7 +8,7 @@
 namespace mlir::autopar {
 
 /// How a kernel makes parts of matrices, as exec.grouped_product says it.
-struct MatrixMaker {
+struct MatrixKernel {
   KernelPool::Kernel kernel;
   int64_t columns = 0; ///< of one matrix that it makes at a time
   SmallVector<Value> inputs;
@@ -20,6 +20,6 @@ struct MatrixMaker {
 /// own share of what is in memory.
 GroupedDotOp productThatMakes(ProgramBuilder &program, GroupOp group);
 /// The maker of the matrices of `product`; none where they stand in memory.
-FailureOr<std::optional<MatrixMaker>> makerOf(ProgramBuilder &program, GroupedDotOp product);
+FailureOr<std::optional<MatrixKernel>> makerOf(ProgramBuilder &program, GroupedDotOp product);
 
 } // namespace mlir::autopar

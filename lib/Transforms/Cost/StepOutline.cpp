@@ -81,7 +81,7 @@ bool mlir::autopar::livesInUsers(Operation *op) {
                 auto other = dyn_cast<CostOpInterface>(user);
                 return !other || !other.isLight();
               });
-  return !kept || op->hasTrait<OpTrait::ConstantLike>() || isMadeOfLess(op);
+  return !kept || op->hasTrait<OpTrait::ConstantLike>() || isCheaperInUsers(op);
 }
 
 bool mlir::autopar::takesOver(HoldOp hold) {

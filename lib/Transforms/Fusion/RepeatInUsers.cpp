@@ -46,7 +46,7 @@ static Value copyOf(Value value, int &ops, OpBuilder &builder) {
   return copy->getResult(0);
 }
 
-bool mlir::autopar::isMadeOfLess(Operation *op) {
+bool mlir::autopar::isCheaperInUsers(Operation *op) {
   if (!isCheapArithmetic(op))
     return false;
   int ops = kMostOps;
@@ -57,7 +57,7 @@ bool mlir::autopar::isMadeOfLess(Operation *op) {
 
 void mlir::autopar::repeatInUsers(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block.without_terminator()))) {
-    if (op.getNumResults() != 1 || op.hasOneUse() || !isMadeOfLess(&op))
+    if (op.getNumResults() != 1 || op.hasOneUse() || !isCheaperInUsers(&op))
       continue;
     Value result = op.getResult(0);
     if (!llvm::all_of(op.getUsers(), [&](Operation *user) { return readsOnce(user, result); }))

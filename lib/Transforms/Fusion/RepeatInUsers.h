@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Results that are cheaper to compute wherever they are read than to store.
 #pragma once
 
 #include "mlir/IR/Block.h"
@@ -7,7 +8,7 @@ namespace mlir::autopar {
 
 /// Whether an operation's result is cheaper to compute where it is read than to store: cheap
 /// arithmetic on values that are far smaller than the result (the one-hot rows of labels).
-bool isMadeOfLess(Operation *op);
+bool isCheaperInUsers(Operation *op);
 
 /// Gives each user of such a result, which would read each of its elements once, an operation of
 /// its own, so that kernels compute it and nobody holds it.
