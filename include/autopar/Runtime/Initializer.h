@@ -63,6 +63,8 @@ private:
   /// Whether the files have it by the name of the model's source, transposed; else by its own name.
   bool isTransposed(const artifact::Port &port) const;
   std::string nameInFiles(const artifact::Port &port) const;
+  void copyFromFiles(const artifact::Port &port, const Box &box, uint8_t *local,
+                     const std::vector<int64_t> &localShape) const;
   static double draw(const Rule &rule, uint64_t key, uint64_t index);
   static Result<Rule> scaled(const Rule &rule, const artifact::Port &port);
 };

@@ -3,6 +3,7 @@
 // it; or the bytes of a file.
 #include "autopar/Runtime/Initializer.h"
 
+#include "BoxRows.h"
 #include "InitializerParser.h"
 #include "WeightFiles.h"
 #include "autopar/Base/Digest.h"
@@ -12,12 +13,9 @@
 #include "autopar/Runtime/Session.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <set>
-#include <thread>
 
 namespace autopar::runtime {
 
@@ -48,43 +46,6 @@ bool isParameter(const Port &port) {
 /// What is drawn: parameters without weights, and those that a step trains.
 bool isDrawn(const Port &port) {
   return isParameter(port) && (port.role == Role::State || port.source.kind == SourceKind::Absent);
-}
-
-/// Fewer elements are not worth a thread.
-constexpr int64_t kLeastOfThread = int64_t{1} << 18;
-
-/// Calls `visit(global index, place in local, count)` for every row of the box, its elements along
-/// the last dimension; on several threads where there are many.
-void forEachRow(const Port &port, const Box &box, const std::vector<int64_t> &localShape,
-                const std::function<void(int64_t, int64_t, int64_t)> &visit) {
-  size_t rank = port.shape.size();
-  int64_t rows = 1, length = rank == 0 ? 1 : box.extent[rank - 1];
-  for (size_t d = 0; d + 1 < rank; ++d)
-    rows *= box.extent[d];
-  if (length == 0)
-    return;
-  std::atomic<int64_t> next = 0;
-  int64_t atOnce = std::max<int64_t>(1, kLeastOfThread / length);
-  auto work = [&] {
-    for (int64_t first; (first = next.fetch_add(atOnce)) < rows;)
-      for (int64_t row = first; row < std::min(first + atOnce, rows); ++row) {
-        int64_t global = 0, at = 0, left = row, step = 1, localStep = 1;
-        for (size_t d = rank; d-- > 0;) {
-          int64_t index = d + 1 == rank ? 0 : left % box.extent[d];
-          left = d + 1 == rank ? left : left / box.extent[d];
-          global += (box.offset[d] + index) * step, at += index * localStep;
-          step *= port.shape[d], localStep *= localShape[d];
-        }
-        visit(global, at, length);
-      }
-  };
-  std::vector<std::thread> others;
-  int64_t most = std::max<int64_t>(1, std::thread::hardware_concurrency());
-  for (int64_t i = 1; i < std::min(most, (rows + atOnce - 1) / atOnce); ++i)
-    others.emplace_back(work);
-  work();
-  for (std::thread &other : others)
-    other.join();
 }
 
 std::string text(DataType dtype, const std::vector<int64_t> &shape) {
@@ -259,32 +220,36 @@ double Initializer::draw(const Rule &rule, uint64_t key, uint64_t index) {
   return rule.a + rule.b * std::sqrt(-2 * std::log(u)) * std::cos(6.283185307179586 * v);
 }
 
+/// The bytes of a tensor of files, converted and turned as the port has it.
+void Initializer::copyFromFiles(const Port &port, const Box &box, uint8_t *local,
+                                const std::vector<int64_t> &localShape) const {
+  int64_t size = byteSize(port.dtype);
+  const WeightFiles::Tensor &tensor = *files->find(nameInFiles(port));
+  DataType stored = tensor.entry.dtype;
+  bool turns = isTransposed(port);
+  if (stored == port.dtype && !turns)
+    return copyBoxToLocal(tensor.data, port.shape, box, local, localShape, size);
+  forEachRow(port.shape, box, localShape, [&](int64_t first, int64_t at, int64_t count) {
+    for (int64_t global = first; global < first + count; ++global, ++at) {
+      int64_t place = global;
+      if (turns) {
+        int64_t rows = tensor.entry.shape[0], columns = tensor.entry.shape[1];
+        place = global % rows * columns + global / rows;
+      }
+      const uint8_t *from = tensor.data + place * byteSize(stored);
+      if (stored == port.dtype)
+        std::memcpy(local + at * size, from, size_t(size));
+      else
+        storeFloat(port.dtype, loadFloat(stored, from), local + at * size);
+    }
+  });
+}
+
 Status Initializer::fill(const Port &port, const Box &box, void *local,
                          const std::vector<int64_t> &localShape) const {
-  int64_t size = byteSize(port.dtype);
   auto *out = static_cast<uint8_t *>(local);
   if (files) {
-    const WeightFiles::Tensor &tensor = *files->find(nameInFiles(port));
-    DataType stored = tensor.entry.dtype;
-    bool turns = isTransposed(port);
-    if (stored == port.dtype && !turns) {
-      copyBoxToLocal(tensor.data, port.shape, box, local, localShape, size);
-      return Status::ok();
-    }
-    forEachRow(port, box, localShape, [&](int64_t first, int64_t at, int64_t count) {
-      for (int64_t global = first; global < first + count; ++global, ++at) {
-        int64_t place = global;
-        if (turns) {
-          int64_t rows = tensor.entry.shape[0], columns = tensor.entry.shape[1];
-          place = global % rows * columns + global / rows;
-        }
-        const uint8_t *from = tensor.data + place * byteSize(stored);
-        if (stored == port.dtype)
-          std::memcpy(out + at * size, from, size_t(size));
-        else
-          storeFloat(port.dtype, loadFloat(stored, from), out + at * size);
-      }
-    });
+    copyFromFiles(port, box, out, localShape);
     return Status::ok();
   }
   auto rule = scaled(*ruleFor(port), port);
@@ -294,7 +259,8 @@ Status Initializer::fill(const Port &port, const Box &box, void *local,
   uint64_t name;
   std::memcpy(&name, digest.bytes.data(), 8);
   uint64_t key = mix(seed ^ mix(name));
-  forEachRow(port, box, localShape, [&](int64_t first, int64_t at, int64_t count) {
+  int64_t size = byteSize(port.dtype);
+  forEachRow(port.shape, box, localShape, [&](int64_t first, int64_t at, int64_t count) {
     for (int64_t global = first; global < first + count; ++global, ++at)
       storeFloat(port.dtype, draw(*rule, key, uint64_t(global)), out + at * size);
   });
