@@ -121,8 +121,22 @@ private:
 
 //===-- weights ------------------------------------------------------------------------------===//
 
-/// Four vectors of four fourths each as four of the first words, of the second ones, ... of each
-/// fourth: by words, then by pairs of them.
+/// Mixes lanes of two vectors.
+using Mixed = llvm::function_ref<Value(Value, Value, int64_t place)>;
+
+/// Four vectors of four parts each as four of the first parts, of the second ones, ...: `pairs`
+/// takes parts `place` and the next one of two vectors, `fours` the half `place` of two of those.
+static SmallVector<Value> transposed(ArrayRef<Value> vectors, Mixed pairs, Mixed fours) {
+  SmallVector<Value> result;
+  for (int64_t place : {0, 2}) {
+    Value low = pairs(vectors[0], vectors[1], place), high = pairs(vectors[2], vectors[3], place);
+    result.push_back(fours(low, high, 0));
+    result.push_back(fours(low, high, 1));
+  }
+  return result;
+}
+
+/// The parts are the words of each fourth of a vector.
 static SmallVector<Value> transposedWords(Steps s, ArrayRef<Value> vectors) {
   auto interleaved = [&](Value one, Value other, int64_t from, int64_t width) {
     SmallVector<int64_t> lanes;
@@ -133,17 +147,13 @@ static SmallVector<Value> transposedWords(Steps s, ArrayRef<Value> vectors) {
             lanes.push_back(side + fourth + at + word);
     return s.shuffle(one, other, lanes);
   };
-  SmallVector<Value> transposed;
-  for (int64_t half : {0, 2}) {
-    Value even = interleaved(vectors[0], vectors[1], half, 1),
-          odd = interleaved(vectors[2], vectors[3], half, 1);
-    transposed.push_back(interleaved(even, odd, 0, 2));
-    transposed.push_back(interleaved(even, odd, 2, 2));
-  }
-  return transposed;
+  return transposed(
+      vectors,
+      [&](Value one, Value other, int64_t word) { return interleaved(one, other, word, 1); },
+      [&](Value low, Value high, int64_t half) { return interleaved(low, high, 2 * half, 2); });
 }
 
-/// The same of whole fourths: four of the first ones, of the second ones, ...
+/// The parts are the fourths of a vector.
 static SmallVector<Value> transposedFourths(Steps s, ArrayRef<Value> vectors) {
   auto chosen = [&](Value one, Value other, int64_t first, int64_t step) {
     SmallVector<int64_t> lanes;
@@ -153,14 +163,10 @@ static SmallVector<Value> transposedFourths(Steps s, ArrayRef<Value> vectors) {
           lanes.push_back(side + 4 * fourth + word);
     return s.shuffle(one, other, lanes);
   };
-  SmallVector<Value> transposed;
-  for (int64_t half : {0, 2}) {
-    Value low = chosen(vectors[0], vectors[1], half, 1),
-          high = chosen(vectors[2], vectors[3], half, 1);
-    transposed.push_back(chosen(low, high, 0, 2));
-    transposed.push_back(chosen(low, high, 1, 2));
-  }
-  return transposed;
+  return transposed(
+      vectors,
+      [&](Value one, Value other, int64_t fourth) { return chosen(one, other, fourth, 1); },
+      [&](Value low, Value high, int64_t half) { return chosen(low, high, half, 2); });
 }
 
 /// The words of a read of each column of a vector, the first of which is read from `first` on: a

@@ -3,8 +3,8 @@
 // where they lie, by their numbers, and results stored so: nothing is sorted in memory.
 #include "LoopNest.h"
 #include "LoweringModels.h"
+#include "Positions.h"
 #include "ProductTile.h"
-#include "ScalarArithmetic.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -15,28 +15,6 @@ constexpr int64_t kTileRows = GroupedDotTilesOp::tileRows;
 static_assert(kTileRows == kProductTile, "tiles of rows are those of products");
 
 int64_t tilesOver(int64_t extent) { return (extent + kProductTile - 1) / kProductTile; }
-
-/// Arithmetic on positions at one location.
-struct Positions {
-  OpBuilder &b;
-  Location loc;
-  Value constant(int64_t value) { return indexConstant(b, loc, value); }
-  Value add(Value x, Value y) { return arith::AddIOp::create(b, loc, x, y); }
-  Value mul(Value x, int64_t y) { return arith::MulIOp::create(b, loc, x, constant(y)); }
-  Value isBelow(Value x, int64_t y) {
-    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, x, constant(y));
-  }
-  Value isNumber(Value x) {
-    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, x, constant(0));
-  }
-  Value both(Value x, Value y) { return arith::AndIOp::create(b, loc, x, y); }
-  /// Element `at` of a flat memref of i32 or i64.
-  Value read(Value memref, Value at) {
-    Type element = cast<MemRefType>(memref.getType()).getElementType();
-    return arith::IndexCastOp::create(b, loc, b.getIndexType(),
-                                      loadScalar(b, loc, memref, at, element));
-  }
-};
 
 /// Stores the part of a row that exists, at `first` of the flat memref on.
 void storeRow(OpBuilder &builder, Location loc, const TileRow &row, Value memref, Value first,

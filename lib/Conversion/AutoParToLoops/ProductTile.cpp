@@ -5,7 +5,7 @@
 // that the eight lines of a small matrix lie in different banks.
 #include "ProductTile.h"
 #include "LoopNest.h"
-#include "ScalarArithmetic.h"
+#include "Positions.h"
 
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
@@ -36,9 +36,10 @@ public:
         stageElements(elementsOf(lhs.alongTerms) + elementsOf(rhs.alongTerms)) {
     shared = emitDynamicShared(builder, loc, 0, kStages * stageElements, element);
     lane = emitLaneIndex(builder, loc);
-    Value warp = div(builder, emitThreadIndex(builder, loc), kWarpThreads);
-    firstRow = mul(builder, div(builder, warp, kProductTile / kWarpTile), kWarpTile);
-    firstColumn = mul(builder, rem(builder, warp, kProductTile / kWarpTile), kWarpTile);
+    Positions p{builder, loc};
+    Value warp = p.div(emitThreadIndex(builder, loc), kWarpThreads);
+    firstRow = p.mul(p.div(warp, kProductTile / kWarpTile), kWarpTile);
+    firstColumn = p.mul(p.rem(warp, kProductTile / kWarpTile), kWarpTile);
   }
 
   SmallVector<Value> emitSums(OpBuilder &builder, Value steps);
@@ -50,25 +51,10 @@ private:
   /// Four small matrices of a side.
   using Fragments = SmallVector<Value, 4>;
 
-  Value constant(OpBuilder &b, int64_t value) { return indexConstant(b, loc, value); }
-  Value add(OpBuilder &b, Value x, Value y) { return arith::AddIOp::create(b, loc, x, y); }
-  Value add(OpBuilder &b, Value x, int64_t y) { return add(b, x, constant(b, y)); }
-  Value mul(OpBuilder &b, Value x, int64_t y) {
-    return arith::MulIOp::create(b, loc, x, constant(b, y));
-  }
-  Value div(OpBuilder &b, Value x, int64_t y) {
-    return arith::DivUIOp::create(b, loc, x, constant(b, y));
-  }
-  Value rem(OpBuilder &b, Value x, int64_t y) {
-    return arith::RemUIOp::create(b, loc, x, constant(b, y));
-  }
-  Value isBelow(OpBuilder &b, Value x, Value y) {
-    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, x, y);
-  }
-
   /// Where the side begins in shared memory in stage `stage`.
   Value baseOf(OpBuilder &b, const TileSide &side, Value stage) {
-    return add(b, mul(b, stage, stageElements), &side == &lhs ? 0 : elementsOf(lhs.alongTerms));
+    Positions p{b, loc};
+    return p.add(p.mul(stage, stageElements), &side == &lhs ? 0 : elementsOf(lhs.alongTerms));
   }
   Vectors vectorsOf(OpBuilder &b, const TileSide &side, Value step);
   void copy(OpBuilder &b, const TileSide &side, const Vectors &vectors, Value stage);
@@ -86,7 +72,8 @@ int64_t vectorsOfLine(bool alongTerms) { return lineLength(alongTerms) / kVector
 
 ProductTileEmitter::Vectors ProductTileEmitter::vectorsOf(OpBuilder &b, const TileSide &side,
                                                           Value step) {
-  Value position = mul(b, rem(b, emitThreadIndex(b, loc), vectorsOfLine(side.alongTerms)), kVector);
+  Positions p{b, loc};
+  Value position = p.mul(p.rem(emitThreadIndex(b, loc), vectorsOfLine(side.alongTerms)), kVector);
   Vectors vectors;
   for (int64_t nth = 0; nth < kLinesOfThread; ++nth)
     vectors.push_back(
@@ -96,13 +83,14 @@ ProductTileEmitter::Vectors ProductTileEmitter::vectorsOf(OpBuilder &b, const Ti
 
 void ProductTileEmitter::copy(OpBuilder &b, const TileSide &side, const Vectors &vectors,
                               Value stage) {
+  Positions p{b, loc};
   Value base = baseOf(b, side, stage);
-  Value position = mul(b, rem(b, emitThreadIndex(b, loc), vectorsOfLine(side.alongTerms)), kVector);
+  Value position = p.mul(p.rem(emitThreadIndex(b, loc), vectorsOfLine(side.alongTerms)), kVector);
   for (auto [nth, vector] : llvm::enumerate(vectors)) {
     Value line = emitLineOfThread(b, loc, side.alongTerms, static_cast<int64_t>(nth));
-    Value to = add(b, add(b, base, mul(b, line, pitchOf(side.alongTerms))), position);
+    Value to = p.add(p.add(base, p.mul(line, pitchOf(side.alongTerms))), position);
     Value count =
-        arith::SelectOp::create(b, loc, vector.exists, constant(b, kVector), constant(b, 0));
+        arith::SelectOp::create(b, loc, vector.exists, p.constant(kVector), p.constant(0));
     nvgpu::DeviceAsyncCopyOp::create(b, loc, nvgpu::DeviceAsyncTokenType::get(b.getContext()),
                                      shared, to, side.memref, vector.element,
                                      b.getIndexAttr(kVector), count, /*bypassL1=*/b.getUnitAttr());
@@ -116,16 +104,17 @@ ProductTileEmitter::Fragments ProductTileEmitter::load(OpBuilder &b, const TileS
   // Of the left side the second small matrix lies below the first, of the right side behind it
   // along the terms.
   bool isLeft = &side == &lhs;
-  Value line = rem(b, lane, 8), number = div(b, lane, 8);
-  Value low = mul(b, rem(b, number, 2), 8), high = mul(b, div(b, number, 2), 8);
+  Positions p{b, loc};
+  Value line = p.rem(lane, 8), number = p.div(lane, 8);
+  Value low = p.mul(p.rem(number, 2), 8), high = p.mul(p.div(number, 2), 8);
   Value acrossTile = isLeft ? low : high, alongTerms = isLeft ? high : low;
   (side.alongTerms ? acrossTile : alongTerms) =
-      add(b, side.alongTerms ? acrossTile : alongTerms, line);
-  acrossTile = add(b, add(b, acrossTile, isLeft ? firstRow : firstColumn), across);
-  alongTerms = add(b, alongTerms, term);
+      p.add(side.alongTerms ? acrossTile : alongTerms, line);
+  acrossTile = p.add(p.add(acrossTile, isLeft ? firstRow : firstColumn), across);
+  alongTerms = p.add(alongTerms, term);
   Value lines = side.alongTerms ? acrossTile : alongTerms,
         position = side.alongTerms ? alongTerms : acrossTile;
-  Value at = add(b, base, add(b, mul(b, lines, pitchOf(side.alongTerms)), position));
+  Value at = p.add(base, p.add(p.mul(lines, pitchOf(side.alongTerms)), position));
   auto type = VectorType::get({4, 2}, element);
   Value loaded = nvgpu::LdMatrixOp::create(b, loc, type, shared, at,
                                            /*transpose=*/!side.alongTerms, /*numTiles=*/4);
@@ -166,11 +155,12 @@ void ProductTileEmitter::multiply(OpBuilder &b, Value stage, SmallVector<Value> 
 }
 
 SmallVector<Value> ProductTileEmitter::emitSums(OpBuilder &builder, Value steps) {
-  Value zero = constant(builder, 0), one = constant(builder, 1);
+  Positions p{builder, loc};
+  Value zero = p.constant(0), one = p.constant(1);
   auto commit = [&](OpBuilder &b) { NVVM::CpAsyncCommitGroupOp::create(b, loc); };
   for (int64_t ahead = 0; ahead + 1 < kStages; ++ahead) {
-    Value step = constant(builder, ahead);
-    emitWhere(builder, loc, isBelow(builder, step, steps), [&](OpBuilder &b) {
+    Value step = p.constant(ahead);
+    emitWhere(builder, loc, p.isBelow(step, steps), [&](OpBuilder &b) {
       for (const TileSide *side : {&lhs, &rhs})
         copy(b, *side, vectorsOf(b, *side, step), step);
     });
@@ -181,8 +171,9 @@ SmallVector<Value> ProductTileEmitter::emitSums(OpBuilder &builder, Value steps)
   carried.append(kWarpTile * kWarpTile / kWarpThreads, none);
   auto loop = emitFor(
       builder, loc, zero, steps, one, carried, [&](OpBuilder &b, Value step, ValueRange args) {
-        Value stage = args.front(), next = add(b, step, kStages - 1);
-        Value isStep = isBelow(b, next, steps);
+        Positions q{b, loc};
+        Value stage = args.front(), next = q.add(step, kStages - 1);
+        Value isStep = q.isBelow(next, steps);
         // What tells places is read before there is anything to wait for.
         Value known = arith::SelectOp::create(b, loc, isStep, next, step);
         Vectors left = vectorsOf(b, lhs, known), right = vectorsOf(b, rhs, known);
@@ -191,7 +182,7 @@ SmallVector<Value> ProductTileEmitter::emitSums(OpBuilder &builder, Value steps)
         // Nobody reads the stage of the step before any more.
         Value isFirst = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, stage, zero);
         Value free =
-            arith::SelectOp::create(b, loc, isFirst, constant(b, kStages - 1), add(b, stage, -1));
+            arith::SelectOp::create(b, loc, isFirst, q.constant(kStages - 1), q.add(stage, -1));
         emitWhere(b, loc, isStep, [&](OpBuilder &inner) {
           copy(inner, lhs, left, free);
           copy(inner, rhs, right, free);
@@ -199,9 +190,9 @@ SmallVector<Value> ProductTileEmitter::emitSums(OpBuilder &builder, Value steps)
         commit(b);
         SmallVector<Value> sums(args.drop_front());
         multiply(b, stage, sums);
-        Value after = add(b, stage, 1);
+        Value after = q.add(stage, 1);
         Value isLast =
-            arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, after, constant(b, kStages));
+            arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, after, q.constant(kStages));
         SmallVector<Value> yielded{arith::SelectOp::create(b, loc, isLast, zero, after)};
         llvm::append_range(yielded, sums);
         return yielded;
@@ -213,15 +204,16 @@ SmallVector<Value> ProductTileEmitter::emitSums(OpBuilder &builder, Value steps)
 void ProductTileEmitter::emitRows(OpBuilder &builder, ArrayRef<Value> sums,
                                   function_ref<void(OpBuilder &, const TileRow &)> store) {
   constexpr int64_t columns = kWarpTile / kColumns;
-  Value row = add(builder, firstRow, div(builder, lane, 4)),
-        column = add(builder, firstColumn, mul(builder, rem(builder, lane, 4), 2));
+  Positions p{builder, loc};
+  Value row = p.add(firstRow, p.div(lane, 4)),
+        column = p.add(firstColumn, p.mul(p.rem(lane, 4), 2));
   for (int64_t i = 0; i < kWarpTile / kRows; ++i)
     for (int64_t half = 0; half < 2; ++half) {
       TileRow part;
-      part.row = add(builder, row, i * kRows + half * 8);
+      part.row = p.add(row, i * kRows + half * 8);
       for (int64_t j = 0; j < columns; ++j) {
         size_t first = static_cast<size_t>((i * columns + j) * 4 + half * 2);
-        part.columns.push_back(add(builder, column, j * kColumns));
+        part.columns.push_back(p.add(column, j * kColumns));
         part.sums.push_back({sums[first], sums[first + 1]});
       }
       store(builder, part);
@@ -232,9 +224,8 @@ void ProductTileEmitter::emitRows(OpBuilder &builder, ArrayRef<Value> sums,
 
 Value autopar::emitLineOfThread(OpBuilder &builder, Location loc, bool alongTerms, int64_t nth) {
   int64_t distance = kProductThreads / vectorsOfLine(alongTerms);
-  Value first = arith::DivUIOp::create(builder, loc, emitThreadIndex(builder, loc),
-                                       indexConstant(builder, loc, vectorsOfLine(alongTerms)));
-  return arith::AddIOp::create(builder, loc, first, indexConstant(builder, loc, nth * distance));
+  Positions p{builder, loc};
+  return p.add(p.div(emitThreadIndex(builder, loc), vectorsOfLine(alongTerms)), nth * distance);
 }
 
 void autopar::emitProductTile(OpBuilder &builder, Location loc, const TileSide &lhs,
