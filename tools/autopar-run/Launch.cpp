@@ -29,6 +29,18 @@ std::chrono::milliseconds milliseconds(double seconds) {
 
 Status usage(const std::string &what) { return {StatusCode::Usage, what}; }
 
+/// A rank as a launcher numbers it, whose variables say how many ranks are on its machine, and
+/// which of them it is.
+Launch numbered(int32_t rank, int32_t worldSize, const char *ranksHere, const char *localRank) {
+  Launch launch;
+  launch.kind = Launch::Kind::Tcp;
+  launch.rank = rank;
+  launch.worldSize = worldSize;
+  launch.ranksHere = number(variable(ranksHere)).value_or(0);
+  launch.localRank = number(variable(localRank)).value_or(-1);
+  return launch;
+}
+
 Status checkRank(const Launch &launch) {
   return launch.rank < launch.worldSize
              ? Status::ok()
@@ -73,16 +85,11 @@ Result<Launch> fromFlags(const LaunchOptions &options) {
 }
 
 Result<Launch> fromTorchrun() {
-  Launch launch;
   auto rank = number(variable("RANK")), size = number(variable("WORLD_SIZE"));
   if (!rank || !size || *size < 1)
     return usage("RANK and WORLD_SIZE must both be numbers, they are '" + variable("RANK") +
                  "' and '" + variable("WORLD_SIZE") + "'");
-  launch.kind = Launch::Kind::Tcp;
-  launch.rank = *rank;
-  launch.worldSize = *size;
-  launch.ranksHere = number(variable("LOCAL_WORLD_SIZE")).value_or(0);
-  launch.localRank = number(variable("LOCAL_RANK")).value_or(-1);
+  Launch launch = numbered(*rank, *size, "LOCAL_WORLD_SIZE", "LOCAL_RANK");
   AUTOPAR_RETURN_IF_ERROR(checkRank(launch));
   if (variable("MASTER_ADDR").empty() || variable("MASTER_PORT").empty())
     return usage(
@@ -105,15 +112,10 @@ std::string firstHost(const std::string &list) {
 }
 
 Result<Launch> fromSlurm() {
-  Launch launch;
   auto rank = number(variable("SLURM_PROCID")), size = number(variable("SLURM_NTASKS"));
   if (!rank || !size)
-    return launch;
-  launch.kind = Launch::Kind::Tcp;
-  launch.rank = *rank;
-  launch.worldSize = *size;
-  launch.ranksHere = number(variable("SLURM_NTASKS_PER_NODE")).value_or(0);
-  launch.localRank = number(variable("SLURM_LOCALID")).value_or(-1);
+    return Launch{};
+  Launch launch = numbered(*rank, *size, "SLURM_NTASKS_PER_NODE", "SLURM_LOCALID");
   AUTOPAR_RETURN_IF_ERROR(checkRank(launch));
   std::string nodes = variable("SLURM_STEP_NODELIST");
   if (nodes.empty())
@@ -135,12 +137,8 @@ Result<Launch> fromPmi() {
   if (variable("MASTER_ADDR").empty() || variable("MASTER_PORT").empty())
     return usage("PMI_RANK is set (mpiexec of an MPI that is not Open MPI), but MASTER_ADDR and "
                  "MASTER_PORT are not; they say where rank 0 listens");
-  Launch launch;
-  launch.kind = Launch::Kind::Tcp;
-  launch.rank = *number(variable("PMI_RANK"));
-  launch.worldSize = *number(variable("PMI_SIZE"));
-  launch.ranksHere = number(variable("MPI_LOCALNRANKS")).value_or(0);
-  launch.localRank = number(variable("MPI_LOCALRANKID")).value_or(-1);
+  Launch launch = numbered(*number(variable("PMI_RANK")), *number(variable("PMI_SIZE")),
+                           "MPI_LOCALNRANKS", "MPI_LOCALRANKID");
   AUTOPAR_RETURN_IF_ERROR(checkRank(launch));
   AUTOPAR_RETURN_IF_ERROR(
       splitAddress(variable("MASTER_ADDR") + ":" + variable("MASTER_PORT"), launch));
@@ -252,12 +250,9 @@ Result<Launch> detectLaunch(const LaunchOptions &options) {
   auto rank = number(variable("OMPI_COMM_WORLD_RANK")),
        size = number(variable("OMPI_COMM_WORLD_SIZE"));
   if (rank && size) {
-    Launch launch;
+    Launch launch =
+        numbered(*rank, *size, "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK");
     launch.kind = Launch::Kind::Mpi;
-    launch.rank = *rank;
-    launch.worldSize = *size;
-    launch.ranksHere = number(variable("OMPI_COMM_WORLD_LOCAL_SIZE")).value_or(0);
-    launch.localRank = number(variable("OMPI_COMM_WORLD_LOCAL_RANK")).value_or(-1);
     return launch;
   }
   if (!variable("RANK").empty())
