@@ -15,31 +15,25 @@ constexpr int64_t kQuick = 3'000, kPatient = 400'000;
 constexpr ExactLimits kQuickLimits = {.seconds = 10, .nodes = 50};
 constexpr int kPatientNodes = 2000;
 
-class AutoEngine final : public SearchEngine {
+class AutoEngine final : public EasierFirst {
 public:
   std::string_view name() const override { return "auto"; }
 
-  Result<Solution> search(const CostGraph &graph, const SearchOptions &options) const override {
-    Result<std::optional<Solution>> easier = searchEasier(*this, graph, options);
-    if (!easier)
-      return easier.status();
-    if (*easier)
-      return std::move(**easier);
-    Result<Reduction> reduction = Reduction::of(graph);
-    if (!reduction)
-      return reduction.status();
+private:
+  Result<Solution> searchRest(const CostGraph &graph, const Reduction &reduction,
+                              const SearchOptions &options) const override {
     bool guarded = options.timeGuardSeconds > 0;
     bool exact =
-        !options.rough && exactColumns(reduction->problem()) <= (guarded ? kPatient : kQuick);
+        !options.rough && exactColumns(reduction.problem()) <= (guarded ? kPatient : kQuick);
     SearchOptions first = options;
     if (exact && guarded)
       first.timeGuardSeconds *= 0.3;
-    Result<Solution> own = searchReduced(graph, *reduction, first);
+    Result<Solution> own = searchReduced(graph, reduction, first);
     if (!own)
       return own.status();
     Solution solution = own.take();
     if (exact)
-      improveExactly(graph, *reduction,
+      improveExactly(graph, reduction,
                      guarded ? ExactLimits{options.timeGuardSeconds * 0.65, kPatientNodes}
                              : kQuickLimits,
                      options, solution);

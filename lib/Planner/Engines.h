@@ -30,11 +30,17 @@ struct ExactLimits {
 void improveExactly(const CostGraph &graph, const Reduction &reduction, const ExactLimits &limits,
                     const SearchOptions &options, Solution &solution);
 
-/// What the engine finds on an easier graph: with blocks folded where that pays, else without the
-/// memory limit; nothing where the graph itself has to be searched. Error for a graph that is
-/// malformed or cannot fit.
-Result<std::optional<Solution>> searchEasier(const SearchEngine &engine, const CostGraph &graph,
-                                             const SearchOptions &options);
+/// An engine that looks at easier graphs first: with blocks folded where that pays, else without
+/// the memory limit. Error for a graph that is malformed or cannot fit.
+class EasierFirst : public SearchEngine {
+public:
+  Result<Solution> search(const CostGraph &graph, const SearchOptions &options) const final;
+
+private:
+  /// Of a graph that has to be searched itself.
+  virtual Result<Solution> searchRest(const CostGraph &graph, const Reduction &reduction,
+                                      const SearchOptions &options) const = 0;
+};
 
 /// Why a choice that breaks a rule cannot be returned.
 Status refuse(const CostGraph &graph, const Evaluation &evaluation, const SearchOptions &options);

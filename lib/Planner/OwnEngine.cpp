@@ -6,20 +6,14 @@
 namespace autopar::planner {
 namespace {
 
-class OwnEngine final : public SearchEngine {
+class OwnEngine final : public EasierFirst {
 public:
   std::string_view name() const override { return "own"; }
 
-  Result<Solution> search(const CostGraph &graph, const SearchOptions &options) const override {
-    Result<std::optional<Solution>> easier = searchEasier(*this, graph, options);
-    if (!easier)
-      return easier.status();
-    if (*easier)
-      return std::move(**easier);
-    Result<Reduction> reduction = Reduction::of(graph);
-    if (!reduction)
-      return reduction.status();
-    return searchReduced(graph, *reduction, options);
+private:
+  Result<Solution> searchRest(const CostGraph &graph, const Reduction &reduction,
+                              const SearchOptions &options) const override {
+    return searchReduced(graph, reduction, options);
   }
 };
 

@@ -114,8 +114,7 @@ Result<std::optional<Solution>> searchFolded(const CostGraph &graph, const Searc
   return found;
 }
 
-} // namespace
-
+/// What the engine finds on an easier graph; nothing where the graph itself has to be searched.
 Result<std::optional<Solution>> searchEasier(const SearchEngine &engine, const CostGraph &graph,
                                              const SearchOptions &options) {
   AUTOPAR_RETURN_IF_ERROR(checkPosed(graph, options));
@@ -128,6 +127,20 @@ Result<std::optional<Solution>> searchEasier(const SearchEngine &engine, const C
   if (folded || !options.unfolds || !canFit())
     return folded;
   return std::optional<Solution>();
+}
+
+} // namespace
+
+Result<Solution> EasierFirst::search(const CostGraph &graph, const SearchOptions &options) const {
+  Result<std::optional<Solution>> easier = searchEasier(*this, graph, options);
+  if (!easier)
+    return easier.status();
+  if (*easier)
+    return std::move(**easier);
+  Result<Reduction> reduction = Reduction::of(graph);
+  if (!reduction)
+    return reduction.status();
+  return searchRest(graph, *reduction, options);
 }
 
 } // namespace autopar::planner
