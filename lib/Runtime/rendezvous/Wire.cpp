@@ -31,6 +31,20 @@ struct WireHeader {
   uint32_t keyBytes, valueBytes;
 };
 
+/// `move` sends or receives some bytes, from number `done` on: all of them, or false.
+template <typename Move>
+bool moveAll(size_t bytes, Move move) {
+  for (size_t done = 0; done < bytes;) {
+    ssize_t moved = move(done);
+    if (moved < 0 && errno == EINTR)
+      continue;
+    if (moved <= 0)
+      return false;
+    done += size_t(moved);
+  }
+  return true;
+}
+
 } // namespace
 
 WireSocket::~WireSocket() { close(fd); }
@@ -43,27 +57,15 @@ bool WireSocket::send(const WireMessage &message) {
   bytes += message.key;
   bytes += message.value;
   std::lock_guard lock(sending);
-  for (size_t done = 0; done < bytes.size();) {
-    ssize_t n = ::send(fd, bytes.data() + done, bytes.size() - done, MSG_NOSIGNAL);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n <= 0)
-      return false;
-    done += size_t(n);
-  }
-  return true;
+  return moveAll(bytes.size(), [&](size_t done) {
+    return ::send(fd, bytes.data() + done, bytes.size() - done, MSG_NOSIGNAL);
+  });
 }
 
 bool WireSocket::readAll(void *data, size_t bytes) {
-  for (size_t done = 0; done < bytes;) {
-    ssize_t n = recv(fd, static_cast<char *>(data) + done, bytes - done, 0);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n <= 0)
-      return false;
-    done += size_t(n);
-  }
-  return true;
+  return moveAll(bytes, [&](size_t done) {
+    return recv(fd, static_cast<char *>(data) + done, bytes - done, 0);
+  });
 }
 
 bool WireSocket::receive(WireMessage &message) {
