@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the end-to-end tests share: the package on the path and a small gpt2 with the values onnxruntime gives."""
 
+import os
 import pathlib
 import sys
 from typing import Dict, NamedTuple
@@ -14,6 +15,9 @@ import time_limit  # noqa: E402
 from autopar import models  # noqa: E402
 
 BATCH, SEQ, VOCAB = 4, 16, 500
+
+# Tests share the cores: a thread that waits awake for the next call of a small model takes the time of another test.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -169,6 +169,7 @@ def main() -> int:
             print("0 passed, 1 failed")
             return 1
     RESULTS.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # as python/tests/conftest.py
     passed, failed = 0, 0
     for name in arguments.suite or (QUICK if arguments.quick else SUITES):
         if name == "warnings" and arguments.no_build:
