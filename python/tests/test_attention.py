@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attention as one operation computes and learns what two products and a softmax do, under plans that split it."""
 
+import functools
 import json
 import pathlib
 import re
@@ -78,6 +79,21 @@ def losses(artifact: autopar.Compiled, steps: int) -> list:
         return [float(session.run(arrays)["loss"]) for _ in range(steps)]
 
 
+TRAIN = autopar.Train("softmax_cross_entropy(logits, labels)", autopar.AdamW(lr=1e-3))
+
+
+@pytest.fixture(scope="module")
+def learned_by_products(saved, tmp_path_factory):
+    """What one rank learns in five steps where attention is two products and a softmax."""
+
+    @functools.lru_cache(maxsize=None)
+    def learned(name: str) -> list:
+        path = tmp_path_factory.mktemp("products") / "products.bin"
+        return losses(autopar.compile(saved(name), path, bind=MODELS[name][1], train=TRAIN, options=["--attention", "products"]), 5)
+
+    return learned
+
+
 PLANS = {
     "one rank": ([], 1),
     "micro-batches": (["--micro-batches", "2"], 1),
@@ -89,15 +105,13 @@ PLANS = {
 
 
 @pytest.mark.parametrize("name, plan", [(name, plan) for name in ("llama3-8b", "gpt-oss-20b") for plan in PLANS] + [("gpt2-124m", "one rank"), ("gpt2-124m", "tensor")])
-def test_any_plan_learns_what_products_learn(saved, tmp_path, name, plan):
+def test_any_plan_learns_what_products_learn(saved, learned_by_products, tmp_path, name, plan):
     options, ranks = PLANS[plan]
     (tmp_path / "tensor.json").write_text(json.dumps({"kind": "degrees", "version": 1, "data": 1, "tensor": 2}))
     options = [str(tmp_path / word) if word == "tensor.json" else word for word in options]
-    train = autopar.Train("softmax_cross_entropy(logits, labels)", autopar.AdamW(lr=1e-3))
-    products = autopar.compile(saved(name), tmp_path / "products.bin", bind=MODELS[name][1], train=train, options=["--attention", "products"])
-    fused = autopar.compile(saved(name), tmp_path / "fused.bin", bind=MODELS[name][1], ranks=ranks, train=train, options=options)
+    fused = autopar.compile(saved(name), tmp_path / "fused.bin", bind=MODELS[name][1], ranks=ranks, train=TRAIN, options=options)
     assert instructions(fused) >= 2
-    np.testing.assert_allclose(losses(fused, 5), losses(products, 5), rtol=2e-5)
+    np.testing.assert_allclose(losses(fused, 5), learned_by_products(name), rtol=2e-5)
 
 
 @pytest.mark.parametrize("target, precision, options, ranks", [
@@ -114,8 +128,7 @@ def test_ranks_that_share_the_rows_of_a_triangle_learn_what_one_learns(tmp_path,
     models.save("llama3-8b", tmp_path / "m.onnx", layers=1, hidden=64, heads=2, kv_heads=1, vocab=67, inner=96)
     (tmp_path / "context.json").write_text(json.dumps({"kind": "degrees", "context": 4, "zero": 1}))
     options = [str(tmp_path / word) if word == "context.json" else word for word in options]
-    train = autopar.Train("softmax_cross_entropy(logits, labels)", autopar.AdamW(lr=1e-3))
-    compiled = {count: autopar.compile(tmp_path / "m.onnx", tmp_path / f"{count}.bin", bind=dict(batch=1, seq=256), ranks=count, train=train,
+    compiled = {count: autopar.compile(tmp_path / "m.onnx", tmp_path / f"{count}.bin", bind=dict(batch=1, seq=256), ranks=count, train=TRAIN,
                                        options=["--target", target, "--precision", precision, *(options if count > 1 else [])]) for count in (1, ranks)}
     text = subprocess.run([find_tool("autopar-translate"), "--dump", compiled[ranks]], check=True, capture_output=True, text=True).stdout
     assert len(re.findall(r"attention \(.* shard \d+ of [248]\b", text)) >= 2
@@ -137,11 +150,10 @@ def test_an_early_and_a_late_part_a_rank_learn_what_one_learns(tmp_path, monkeyp
         "device_types": [{"name": "slow", "peak_flops_per_s": {"f32": 1e6, "bf16": 1e6}, "memory_bytes_per_s": 1e12, "memory_bytes": 8 << 30, "cuda_chip": 90}],
         "levels": [{"latency_us": 1, "bytes_per_s": 1e12}]}))
     (tmp_path / "context.json").write_text(json.dumps({"kind": "degrees", "context": 4, "zero": 1}))
-    train = autopar.Train("softmax_cross_entropy(logits, labels)", autopar.AdamW(lr=1e-3))
     found = {}
     for count in (1, 4):
         shared = ["--plan", str(tmp_path / "context.json"), *options] if count > 1 else []
-        found[count] = autopar.compile(tmp_path / "m.onnx", tmp_path / f"{count}.bin", bind=dict(batch=2, seq=256), train=train,
+        found[count] = autopar.compile(tmp_path / "m.onnx", tmp_path / f"{count}.bin", bind=dict(batch=2, seq=256), train=TRAIN,
                                        **({"cluster": str(tmp_path / "slow.json")} if count > 1 else {"ranks": 1}),
                                        options=["--target", target, "--precision", precision, *shared])
     text = subprocess.run([find_tool("autopar-translate"), "--dump", found[4]], check=True, capture_output=True, text=True).stdout
@@ -151,9 +163,8 @@ def test_an_early_and_a_late_part_a_rank_learn_what_one_learns(tmp_path, monkeyp
 
 @pytest.mark.parametrize("name", ["gpt2-124m", "llama3-8b"])
 def test_bf16_learns_nearly_what_f32_learns(saved, tmp_path, name):
-    train = autopar.Train("softmax_cross_entropy(logits, labels)", autopar.AdamW(lr=1e-3))
-    narrow = autopar.compile(saved(name), tmp_path / "bf16.bin", bind=MODELS[name][1], train=train, options=["--precision", "bf16"])
-    wide = autopar.compile(saved(name), tmp_path / "f32.bin", bind=MODELS[name][1], train=train)
+    narrow = autopar.compile(saved(name), tmp_path / "bf16.bin", bind=MODELS[name][1], train=TRAIN, options=["--precision", "bf16"])
+    wide = autopar.compile(saved(name), tmp_path / "f32.bin", bind=MODELS[name][1], train=TRAIN)
     assert instructions(narrow) >= 4
     np.testing.assert_allclose(losses(narrow, 5), losses(wide, 5), rtol=1e-2)
 
