@@ -34,15 +34,18 @@ def main() -> int:
     parser.add_argument("topic", choices=list(TOPICS))
     parser.add_argument("folder", nargs="?", type=pathlib.Path, help="for solver: NAME.json.gz files and README.md with their table")
     parser.add_argument("--only", metavar="NAME", help="for experts: rows with NAME in their name")
+    parser.add_argument("--python", metavar="FILE", help="for training: a Python with the PyTorch to compare with (default Debian's)")
     arguments = parser.parse_args()
     topic, folder = arguments.topic, arguments.folder
     if (topic == "solver") != (folder is not None):
         parser.error("solver takes a folder, other topics do not")
     if arguments.only and topic != "experts":
         parser.error("--only is for experts")
+    if arguments.python and topic != "training":
+        parser.error("--python is for training")
     found = []
     try:
-        for case in importlib.import_module(f".bench_{topic}", __package__).cases(*[word for word in (folder, arguments.only) if word]):
+        for case in importlib.import_module(f".bench_{topic}", __package__).cases(*[word for word in (folder, arguments.only, arguments.python) if word]):
             found.append(case)
             print(f"{case['name']:44} {case['value']:10} {case['unit']:5} reference {case['reference']}, ratio {case['ratio']}",
                   flush=True)

@@ -2,8 +2,8 @@
 """Whole training steps of gpt2-124m and resnet50 with AdamW: forward, backward, clipping and update.
 
 One core, gpt2-124m in float32 and bf16, against the time that the project set itself and against PyTorch (Debian's
-python3-torch with OpenBLAS and oneDNN) at the same precision; resnet50 in float32 against PyTorch; gpt2-124m on four ranks
-against one rank on the same two cores.
+python3-torch with OpenBLAS and oneDNN, or that of --python) at the same precision; resnet50 in float32 against PyTorch;
+gpt2-124m on four ranks against one rank on the same two cores.
 """
 
 import json
@@ -58,7 +58,7 @@ def alternate(sides: List[Side]) -> List[List[float]]:
             side.close()
 
 
-def torch_ms(path: pathlib.Path, core: int, batch: Dict[str, np.ndarray], **network: Any) -> List[float]:
+def torch_ms(python: str, path: pathlib.Path, core: int, batch: Dict[str, np.ndarray], **network: Any) -> List[float]:
     """Milliseconds of PyTorch's steps on one thread and core, after a first one; `network`: settings of train_with_torch.py."""
     weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in onnx.load(path).graph.initializer}
     weights = {name: value for name, value in weights.items() if value.dtype == np.float32 and value.ndim > 0}
@@ -66,15 +66,15 @@ def torch_ms(path: pathlib.Path, core: int, batch: Dict[str, np.ndarray], **netw
     batches = {f"batch/{name}": np.stack([values] * RUNS) for name, values in batch.items()}
     run = path.with_suffix(".npz")
     np.savez(run, settings=json.dumps(settings), **weights, **batches)
-    done = subprocess.run(["taskset", "--cpu-list", str(core), TORCH_SCRIPT, run], capture_output=True, text=True, check=False)
+    done = subprocess.run(["taskset", "--cpu-list", str(core), python, TORCH_SCRIPT, run], capture_output=True, text=True, check=False)
     run.unlink()
     if done.returncode != 0:
         raise RuntimeError(f"train_with_torch.py: {done.stderr.strip()[-300:]}")
     return [seconds * 1e3 for seconds in json.loads(done.stdout)["seconds"][1:]]
 
 
-def cases() -> Iterator[Dict[str, Any]]:
-    """Seconds of a step; raw times included."""
+def cases(python: str = "/usr/bin/python3") -> Iterator[Dict[str, Any]]:
+    """Seconds of a step; raw times included. python: the Python that has PyTorch."""
     cores = sorted(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         model, images = pathlib.Path(folder, "model.onnx"), pathlib.Path(folder, "images.onnx")
@@ -94,14 +94,14 @@ def cases() -> Iterator[Dict[str, Any]]:
         for precision, limit in LIMIT_S.items():
             one = Side(prepare_step, (compiled("core.bin", 1, 1, {"batch": 4, "seq": 64}, precision), 1, small), cores[:1])
             (raw,) = alternate([one])
-            raw_torch = torch_ms(model, cores[0], small, model="gpt2", layers=12, heads=12, autocast=precision)
+            raw_torch = torch_ms(python, model, cores[0], small, model="gpt2", layers=12, heads=12, autocast=precision)
             seconds, seconds_torch = measuring.median(raw) / 1e3, measuring.median(raw_torch) / 1e3
             name = f"{MODEL} step 4x64, one core, {precision}"
             yield measuring.case(name, seconds, "s", limit, raw=[round(ms, 1) for ms in raw])
             yield measuring.case(f"{name}, against PyTorch", seconds, "s", seconds_torch, raw=[round(ms, 1) for ms in raw_torch])
         batch = make_images(4)
         (raw,) = alternate([Side(prepare_step, (compiled("images.bin", 1, 1, {"batch": 4}, "f32", images, "output"), 1, batch), cores[:1])])
-        raw_torch = torch_ms(images, cores[0], batch, model="resnet", blocks=[3, 4, 6, 3])
+        raw_torch = torch_ms(python, images, cores[0], batch, model="resnet", blocks=[3, 4, 6, 3])
         yield measuring.case(f"{IMAGES} step 4x3x224x224, one core, f32, against PyTorch", measuring.median(raw) / 1e3, "s",
                              measuring.median(raw_torch) / 1e3, raw=[round(ms, 1) for ms in raw])
         pair, extents = cores[:2], {"batch": 8, "seq": 128}

@@ -105,6 +105,8 @@ IMAGES = {
     "MobileNetV2ForImageClassification": {"depth_multiplier": 0.25, "image_size": 64},
     "SamVisionModel": {**PATCHES, "output_channels": 16, "mlp_dim": 48, "window_size": 2, "global_attn_indexes": [1]},
 }
+#: Its second loss in PyTorch is 1.24, 1.03 of inputs that are larger by a millionth, and 1.03 in float64: no truth for training.
+UNSTEADY = "MobileNetV2ForImageClassification"
 
 
 def tokens() -> torch.Tensor:
@@ -228,7 +230,7 @@ def main() -> None:
     warnings.filterwarnings("ignore")
     transformers.logging.set_verbosity_error()
     for name, make, make_inputs in networks():
-        if text not in name:
+        if text not in name or (whole and name == UNSTEADY):
             continue
         try:
             torch.manual_seed(0)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "mlir/IR/Operation.h"
+#include "mlir/IR/Value.h"
 
 namespace mlir::autopar {
 
@@ -19,5 +20,11 @@ bool changesFirstOperand(Operation *groupOrOp);
 /// if there is none. `isKept`: of an operand that an operation made, whether later steps read it
 /// too.
 int64_t operandToReplace(Operation *groupOrOp, unsigned result, function_ref<bool(Value)> isKept);
+
+/// The donated argument in whose place a kernel of the function's block stores a result that is its
+/// next value, without reading it: everything that does comes before. Null if there is none.
+/// `donors`: of the function's results.
+BlockArgument placeOfNextValue(Operation *groupOrOp, unsigned result,
+                               ArrayRef<BlockArgument> donors);
 
 } // namespace mlir::autopar

@@ -144,11 +144,12 @@ LogicalResult ProgramBuilder::lowerKernel(Operation *op) {
   SmallVector<int64_t> inPlace;
   for (OpResult result : op->getResults()) {
     inPlace.push_back(operandToReplace(op, result.getResultNumber()));
-    if (inPlace.back() < 0) {
+    Value place = inPlace.back() < 0 ? bufferOfNextValue(result) : inputs[inPlace.back()];
+    if (!place) {
       outputs.push_back(createRowMajorResult(result));
       continue;
     }
-    outputs.push_back(inputs[inPlace.back()]);
+    outputs.push_back(place);
     setView(result,
             {outputs.back(), denseStrides(cast<RankedTensorType>(result.getType()).getShape())});
   }

@@ -197,6 +197,9 @@ private:
   LogicalResult checkDonor(unsigned result);
   /// The operand of `op` over which its result is stored; -1 if there is none.
   int64_t operandToReplace(Operation *op, unsigned result);
+  /// The buffer of the donated argument that a result is the next value of, where a kernel may
+  /// write it; null if there is none.
+  Value bufferOfNextValue(OpResult result);
   LogicalResult lowerConstant(ConstantOp op);
   /// A buffer that a kernel fills with the one number of a constant, where it is first used.
   Value fillConstant(ConstantOp op);

@@ -71,6 +71,12 @@ int64_t ProgramBuilder::operandToReplace(Operation *op, unsigned result) {
       op, result, [&](Value value) { return !views.contains(value) || isLoadTime(value); });
 }
 
+Value ProgramBuilder::bufferOfNextValue(OpResult result) {
+  BlockArgument place = placeOfNextValue(result.getOwner(), result.getResultNumber(), donors);
+  return place && !arguments[place.getArgNumber()].isOnHost ? arguments[place.getArgNumber()].buffer
+                                                            : Value();
+}
+
 // At the end of the step the new values take the place of the old ones. A value that lies in the
 // buffer of another donated argument is put aside first, since that buffer may be overwritten.
 LogicalResult ProgramBuilder::lowerDonatedResults(func::ReturnOp op) {

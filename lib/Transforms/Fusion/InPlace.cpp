@@ -78,3 +78,27 @@ int64_t mlir::autopar::operandToReplace(Operation *groupOrOp, unsigned result,
   bool isConsumed = changed.getDefiningOp() && isLastReader(groupOrOp, changed) && !isKept(changed);
   return isConsumed ? 0 : -1;
 }
+
+/// Whether only kernels read a value, through views too, and all of them before `op`.
+static bool isReadBefore(Operation *op, Value value) {
+  return llvm::all_of(value.getUsers(), [&](Operation *user) {
+    if (isa<ViewOpInterface>(user))
+      return isReadBefore(op, user->getResult(0));
+    return isa<GroupOp>(user) && user->isBeforeInBlock(op);
+  });
+}
+
+BlockArgument mlir::autopar::placeOfNextValue(Operation *groupOrOp, unsigned result,
+                                              ArrayRef<BlockArgument> donors) {
+  Value value = groupOrOp->getResult(result);
+  BlockArgument place;
+  for (OpOperand &use : value.getUses())
+    if (isa<func::ReturnOp>(use.getOwner())) {
+      if (place) // the next value of two
+        return {};
+      place = donors[use.getOperandNumber()];
+    }
+  return place && place.getType() == value.getType() && isReadBefore(groupOrOp, place)
+             ? place
+             : BlockArgument();
+}
