@@ -213,16 +213,17 @@ def test_the_operator_of_onnx_is_one_call(tmp_path, name):
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
-@pytest.mark.parametrize("kind", ["conditions", "numbers"])
+@pytest.mark.parametrize("kind", ["conditions", "numbers", "conditions and causal"])
 def test_rows_that_see_nothing_are_zero_behind_a_call_of_a_gpu_too(tmp_path, monkeypatch, kind, precision):
     monkeypatch.setenv("AUTOPAR_CUDA_LIBRARIES", str(pathlib.Path(find_tool("autopar-run")).resolve().parents[1] / "unittests" / "EmulatedCuda"))
     random = np.random.default_rng(7)
     arrays = {key: random.standard_normal((2, heads, length, 8)).astype(np.float32) for key, heads, length in (("q", 4, 20), ("k", 2, 24), ("v", 2, 24))}
     seen = random.random((2, 1, 20, 24)) > 0.4
     seen[0, 0, 2] = seen[1, 0, 7:9] = False
-    arrays["mask"] = seen if kind == "conditions" else np.where(seen, random.standard_normal(seen.shape), -np.inf).astype(np.float32)
+    arrays["mask"] = seen if kind != "numbers" else np.where(seen, random.standard_normal(seen.shape), -np.inf).astype(np.float32)
     inputs = [helper.make_tensor_value_info(key, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape) for key, array in arrays.items()]
-    graph = helper.make_graph([helper.make_node("Attention", list(arrays), ["y"])], "g", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    causal = {"is_causal": 1} if kind.endswith("causal") else {}
+    graph = helper.make_graph([helper.make_node("Attention", list(arrays), ["y"], **causal)], "g", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=10)
     artifact = autopar.compile(model, tmp_path / "m.bin", options=["--target", "cuda", "--precision", precision, "--quiet"])
     assert instructions(artifact) == 1

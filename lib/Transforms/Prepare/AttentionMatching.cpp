@@ -131,9 +131,9 @@ void AttentionScores::hideBy(const Triangle &triangle) {
   causal = true;
 }
 
-/// Hides what a condition leaves out, triangles apart from what else it says; false if there is a
-/// mask already that is no triangle.
-bool AttentionScores::hide(Value condition, double fill, TriangleMasks &masks) {
+/// Hides what a condition leaves out, with `parts` triangles apart from what else it says; false if
+/// there is a mask already that is no triangle.
+bool AttentionScores::hide(Value condition, double fill, TriangleMasks &masks, bool parts) {
   if (auto triangle = masks.triangleOf(condition)) {
     hideBy(*triangle);
     return true;
@@ -142,7 +142,7 @@ bool AttentionScores::hide(Value condition, double fill, TriangleMasks &masks) {
     return false;
   this->fill = fill;
   seen = condition;
-  if (BinaryOp both = asBinary(condition, BinaryKind::And))
+  if (BinaryOp both = asBinary(condition, BinaryKind::And); both && parts)
     for (auto [triangle, rest] :
          {std::pair(both.getLhs(), both.getRhs()), std::pair(both.getRhs(), both.getLhs())})
       if (auto found = masks.triangleOf(triangle); found && typeOf(rest).getRank() == 4) {
@@ -170,7 +170,8 @@ bool AttentionScores::takeMask(Value added, TriangleMasks &masks, bool parts) {
       parts && select && splatValue(select.getOnTrue()) == 0 && typeOf(mask).getRank() == 4) {
     std::optional<double> hidden = splatValue(select.getOnFalse());
     AttentionScores apart = *this;
-    if (hidden && *hidden <= kForbidden && apart.hide(select.getCondition(), *hidden, masks) &&
+    if (hidden && *hidden <= kForbidden &&
+        apart.hide(select.getCondition(), *hidden, masks, parts) &&
         apart.seen != select.getCondition()) {
       *this = apart;
       both = added;
@@ -219,7 +220,7 @@ std::optional<AttentionScores> AttentionScores::read(AttentionWeights weights, T
       std::optional<double> fill = splatValue(select.getOnFalse());
       if (!fill || *fill > kForbidden)
         return std::nullopt;
-      if (!scores.hide(select.getCondition(), *fill, masks))
+      if (!scores.hide(select.getCondition(), *fill, masks, parts))
         return std::nullopt;
       value = select.getOnTrue();
       continue;

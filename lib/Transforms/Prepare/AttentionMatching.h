@@ -38,13 +38,13 @@ struct AttentionScores {
   Value both;
 
   /// Walks from the softmax up to the product. What is walked over may have no other reader.
-  /// `parts`: a triangle that is part of a bias is told apart of it.
+  /// `parts`: a triangle that is part of a mask is told apart of it.
   static std::optional<AttentionScores> read(AttentionWeights weights, TriangleMasks &masks,
                                              bool parts);
 
 private:
   bool takeMask(Value added, TriangleMasks &masks, bool parts);
-  bool hide(Value condition, double fill, TriangleMasks &masks);
+  bool hide(Value condition, double fill, TriangleMasks &masks, bool parts);
   void hideBy(const Triangle &triangle);
   void takeScales();
 };

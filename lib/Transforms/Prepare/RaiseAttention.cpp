@@ -115,8 +115,9 @@ public:
         root.getLhsContract() != ArrayRef<int64_t>(3))
       return;
     std::optional<AttentionScores> scores = AttentionScores::read(*weights, masks, /*parts=*/true);
-    // A library that has no such triangle beside a bias may have the bias that holds both.
-    if (scores && scores->both && !isCall(root, *scores))
+    // Where a library has no such triangle beside a mask, or nothing tells which rows both hide,
+    // the two may be one mask.
+    if (scores && !(isCall(root, *scores) && tellsHiddenRows(*weights, *scores)))
       if (auto whole = AttentionScores::read(*weights, masks, /*parts=*/false);
           whole && isCall(root, *whole))
         scores = whole;
@@ -131,11 +132,9 @@ public:
              rowOrder(root.getRhs(), root.getRhsBatch(), root.getRhsFree(), root.getRhsContract());
     if (!query || !key || !value || !runs(root, *scores))
       return;
-    // A triangle alone hides no row.
-    bool clears = weights->clears && (scores->bias || scores->seen) && !clearsHiddenRows(target);
-    // With a triangle beside it, a mask does not say which rows it hides, unless both are added.
+    bool clears = mustClear(*weights, *scores);
     if (clears &&
-        ((scores->causal && !scores->both) || product.getType().getDimSize(2) < kLeastRows))
+        (!tellsHiddenRows(*weights, *scores) || product.getType().getDimSize(2) < kLeastRows))
       return;
     OpBuilder builder(root);
     Value sink;
@@ -176,6 +175,16 @@ private:
       return false; // libraries want something to do
     return mode == AttentionMode::Fused || isCall(root, scores) ||
            expandsAttention(target, elementOf(root), shapeOf(root, scores));
+  }
+
+  /// Whether rows that see nothing have to be cleared behind a call. A triangle alone hides none.
+  bool mustClear(const AttentionWeights &weights, const AttentionScores &scores) const {
+    return weights.clears && (scores.bias || scores.seen) && !clearsHiddenRows(target);
+  }
+
+  /// Whether a mask says which rows it hides: not with a triangle beside it, unless both are added.
+  bool tellsHiddenRows(const AttentionWeights &weights, const AttentionScores &scores) const {
+    return !mustClear(weights, scores) || !scores.causal || scores.both;
   }
 
   bool isCall(DotGeneralOp root, const AttentionScores &scores) const {
