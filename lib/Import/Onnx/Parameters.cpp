@@ -60,11 +60,12 @@ FailureOr<Value> GraphImporter::importTensor(const onnx::TensorProto &tensor, St
   bool isFloat = isa<FloatType>(type->getElementType()), isSmall = isMask || bytes <= smallBytes;
   // Quantized weights; what decides shapes has wider integers.
   bool isByte = type->getElementType().isInteger(8);
-  // Single numbers are constants, unless the export says that its source trains them; of one
-  // element in a dimension, unless it says that it does not.
+  // Single numbers are constants, unless the export says that its source trains them; those of one
+  // dimension if it computed them from no parameter that is known.
   SourceRecord record = records.recordOf(tensor, isInitializer);
-  bool isNumber = type->getNumElements() == 1 && !record.isParameter &&
-                  (type->getRank() == 0 || !record.whyFixed.empty());
+  bool isMade = records.isComputed(name) && !record.whyFixed.empty();
+  bool isNumber =
+      type->getNumElements() == 1 && !record.isParameter && (type->getRank() == 0 || isMade);
   bool isParameter =
       place->kind != TensorPlace::Message &&
       (place->kind == TensorPlace::Absent || differentiated.contains(name) ||
