@@ -230,13 +230,16 @@ def composed():
 def shared():
     """A layer that is used twice and single numbers, as torch.onnx exports them: what it computed of the layer's weight is stored twice."""
     twice = np.random.default_rng(0).standard_normal((4, 4)).astype(np.float32)
-    weights = {"val_1": twice, "val_2": twice, "scale": np.array(2, np.float32), "exp": np.array(3, np.float32), "clone": np.array(4, np.float32)}
+    weights = {"val_1": twice, "val_2": twice, "scale": np.array(2, np.float32), "exp": np.array(3, np.float32), "clone": np.array(4, np.float32),
+               "pow_1": np.array([5], np.float32), "offset": np.array([6], np.float32)}
     nodes = [helper.make_node("MatMul", ["x", "val_1"], ["a"], "first"), helper.make_node("Relu", ["a"], ["r"]),
              helper.make_node("MatMul", ["r", "val_2"], ["b"], "second"), helper.make_node("Mul", ["b", "scale"], ["c"]),
-             helper.make_node("Mul", ["c", "exp"], ["d"]), helper.make_node("Mul", ["d", "clone"], ["y"])]
+             helper.make_node("Mul", ["c", "exp"], ["d"]), helper.make_node("Mul", ["d", "clone"], ["e"]), helper.make_node("Mul", ["e", "pow_1"], ["f"]),
+             helper.make_node("Add", ["f", "offset"], ["y"])]
     made = model(nodes, [value("x", ["n", 4])], [value("y", ["n", 4])], weights.items(), producer_name="pytorch")
     for name, entries in {"val_1": {"folded": "['layer.weight']"}, "val_2": {"folded": "['layer.weight']"}, "scale": {"kind": "PARAMETER"},
-                          "exp": {"folded": "['head.logit_scale']"}, "clone": {"folded": "['head.lifted_tensor_0']"}}.items():
+                          "exp": {"folded": "['head.logit_scale']"}, "clone": {"folded": "['head.lifted_tensor_0']"},
+                          "pow_1": {"folded": "['val_7']"}, "offset": {"kind": "BUFFER"}}.items():
         made.graph.value_info.append(note(value(name, weights[name].shape), **entries))
     return made
 
