@@ -201,7 +201,7 @@ private:
   static StringRef reasonAgainst(BlockArgument argument, StringRef name) {
     StringRef last = name.substr(name.find_last_of("./") + 1);
     auto function = cast<func::FuncOp>(argument.getOwner()->getParentOp());
-    bool isKnown = function.getArgAttr(argument.getArgNumber(), "autopar.parameter") ||
+    bool isKnown = function.getArgAttr(argument.getArgNumber(), "autopar.source_trains") ||
                    last == "weight" || last == "bias" || isWeightOrBias(argument);
     if (cast<RankedTensorType>(argument.getType()).getNumElements() <= 1 && !isKnown)
       return "it is a single number";

@@ -44,7 +44,7 @@ def ChooseTrainablePass : Pass<"autopar-choose-trainable", "mlir::ModuleOp"> {
     Marks arguments of `@main` that come from an `autopar.origin` with `autopar.trainable`: the text
     "decay" where weight decay applies, else "no_decay". Runs directly after import, on the shapes of
     the model file. The rule: floats of more than one element, and single numbers that are the weight or bias of a product or
-    convolution, are called `weight` or `bias` or that the source of the model trains (`autopar.parameter`), except running statistics (names
+    convolution, are called `weight` or `bias` or that the source of the model trains (`autopar.source_trains`), except running statistics (names
     that end in running_mean or running_var), rotary tables (inv_freq, cos_cached, sin_cached), masks (attn_mask, attention_mask,
     masked_bias), what the model updates itself, and what has `autopar.fixed`, the reason why the source of the model does
     not train it. Patterns of names (`*` and `?`) change that: `freeze`

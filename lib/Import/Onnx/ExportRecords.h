@@ -28,7 +28,7 @@ struct SourceRecord {
   /// The matrix of the source that it is the transpose of, as far as is known; else empty.
   std::string transposeOf = {};
   /// Whether it is written that the source trains it.
-  bool isParameter = false;
+  bool isTrained = false;
 };
 
 class ExportRecords {
@@ -49,7 +49,8 @@ public:
   std::string readInstead(const autopar_onnx::NodeProto &node, StringRef initializer);
   /// Parameters of the source that nodes of the main graph were made of and that no tensor of the
   /// model holds, by its names: zeros that the exporter left out, normalizations that it folded
-  /// into convolutions. To be asked behind readInstead of all nodes.
+  /// into convolutions, single numbers that it computed others from. To be asked behind
+  /// readInstead of all nodes.
   SmallVector<std::string> leftOut(const autopar_onnx::GraphProto &graph) const;
   /// Whether the model says of each node what it was made of.
   bool tellsAll() const { return tellsOfNodes; }

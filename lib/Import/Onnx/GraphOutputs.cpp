@@ -70,8 +70,8 @@ void GraphImporter::describeArguments() {
                     FlatSymbolRefAttr::get(module.getContext(), argument.symbol));
     if (!argument.record.whyFixed.empty())
       signature.set(i, "autopar.fixed", attributes.getStringAttr(argument.record.whyFixed));
-    if (argument.record.isParameter)
-      signature.set(i, "autopar.parameter", attributes.getUnitAttr());
+    if (argument.record.isTrained)
+      signature.set(i, "autopar.source_trains", attributes.getUnitAttr());
     if (!argument.record.computedFrom.empty())
       signature.set(i, "autopar.computed_from",
                     attributes.getStrArrayAttr(argument.record.computedFrom));

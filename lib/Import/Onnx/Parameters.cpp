@@ -65,7 +65,7 @@ FailureOr<Value> GraphImporter::importTensor(const onnx::TensorProto &tensor, St
   SourceRecord record = records.recordOf(tensor, isInitializer);
   bool isMade = records.isComputed(name) && !record.whyFixed.empty();
   bool isNumber =
-      type->getNumElements() == 1 && !record.isParameter && (type->getRank() == 0 || isMade);
+      type->getNumElements() == 1 && !record.isTrained && (type->getRank() == 0 || isMade);
   bool isParameter =
       place->kind != TensorPlace::Message &&
       (place->kind == TensorPlace::Absent || differentiated.contains(name) ||

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-carry-state: outputs that are inputs of the next step, such as key/value caches,
 // become state that stays where it is computed.
-#include "Prepare/CompositeMatching.h"
+#include "StandIns.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Transforms/Passes.h"
