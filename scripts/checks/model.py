@@ -12,7 +12,7 @@ class Unavailable(Exception):
 
 
 class Record(NamedTuple):
-    """What the source of a model computed from inputs, and its losses in steps of SGD; see export_transformers.py."""
+    """What the source of a model computed from inputs, and its losses in steps of SGD; see exports/."""
 
     inputs: Dict[str, np.ndarray]
     outputs: Dict[str, np.ndarray]

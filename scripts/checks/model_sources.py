@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the models of scripts/check-models come from: the zoo, the onnx package, torch.onnx, transformers, packages on PyPI.
+"""Where the models of scripts/check-models come from: the zoo, the onnx package, torch.onnx, libraries of PyTorch networks, packages on PyPI.
 
 Each source yields models. A source whose package is absent raises Unavailable with what to install.
 """
@@ -108,19 +108,20 @@ def torch_exports(folder: pathlib.Path) -> Iterator[Model]:
         yield Model(f"torch/{path.stem[6:]}", path, {dim: 4 for dim in symbolic_dims(path)})
 
 
-def transformers_exports(folder: pathlib.Path, python: str, whole: bool, text: str) -> Iterator[Model]:
-    """Networks of Hugging Face transformers with TEXT in their name, written by the newer exporter of the torch that `python` has,
-    and what torch computes of them. `whole`: as they are best exported for training."""
-    done = subprocess.run([python, ROOT / "scripts/checks/export_transformers.py", folder, *(["whole"] if whole else []), text],
+def exports(folder: pathlib.Path, library: str, python: str, whole: bool, text: str) -> Iterator[Model]:
+    """Networks of a library with TEXT in their name, written by the newer exporter of the torch that `python` has, and what torch
+    computes of them. `whole`: as they are best exported for training."""
+    done = subprocess.run([python, ROOT / "scripts/checks/exports", folder, library, *(["whole"] if whole else []), text],
                           capture_output=True, text=True)
     if done.returncode != 0:
-        raise Unavailable(f"--python names no Python with torch, onnxscript and transformers ({done.stderr.strip().splitlines()[-1:]})")
+        raise Unavailable(f"--python names no Python with torch, onnxscript and {library} ({done.stderr.strip().splitlines()[-1:]})")
     for path in sorted(folder.glob("*.npz")):
         model, record = path.with_suffix(".onnx"), Record.load(path)
-        inputs = {value.name: value.type.tensor_type.shape.dim for value in onnx.load(model).graph.input}
+        inputs = {value.name: value.type.tensor_type.shape.dim for value in onnx.load(model, load_external_data=False).graph.input}
         bind = {dim.dim_param: extent for name, dims in inputs.items() for dim, extent in zip(dims, record.inputs[name].shape) if dim.dim_param}
         read = {name: record.inputs[name] for name in inputs}
-        yield Model(f"transformers/{path.stem}", model, bind, record=record._replace(inputs=read))
+        yield Model(f"{library}/{path.stem}", model, bind, record=record._replace(inputs=read))
+        path.unlink()
 
 
 def read_safetensors(data: bytes) -> Dict[str, np.ndarray]:
@@ -164,3 +165,5 @@ def sentence_embedding(folder: pathlib.Path) -> Iterator[Model]:
 
 
 SOURCES = {"zoo": zoo, "light": light, "torch": torch_exports, "packages": packages, "embedding": sentence_embedding}
+#: Libraries whose networks another Python exports; see exports/.
+LIBRARIES = sorted(path.stem[:-len("_networks")] for path in (ROOT / "scripts/checks/exports").glob("*_networks.py"))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`scripts/check-models`: whole models on 1, 2 and 4 ranks against onnxruntime, rtol 1e-3; with --train, training against one rank.
-Those of Hugging Face transformers, which another Python exports, against PyTorch in both (`--source transformers --python FILE`).
+Those of libraries of PyTorch networks, which another Python exports, against PyTorch in both (`--source timm --python FILE`).
 
 One line per model; the last line is "equal E, refused R, wrong W" over models times rank counts. A source that cannot
 be used here (no python3-torch, no network) is named and counts as nothing. Exit status 1 unless all are equal.
@@ -105,18 +105,19 @@ def main() -> int:
     """Runs the models one after the other, each in a process of its own."""
     parser = argparse.ArgumentParser(prog="scripts/check-models", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--source", action="append", choices=[*model_sources.SOURCES, "transformers"], help="only this source")
-    parser.add_argument("--python", metavar="FILE", help="a Python with torch, onnxscript and transformers, for the last source")
+    parser.add_argument("--source", action="append", choices=[*model_sources.SOURCES, *model_sources.LIBRARIES], help="only this source")
+    parser.add_argument("--python", metavar="FILE", help="a Python with torch, onnxscript and the libraries, for "
+                        f"{', '.join(model_sources.LIBRARIES)}")
     parser.add_argument("--filter", default="", metavar="TEXT", help="only models whose name contains TEXT")
     parser.add_argument("--train", action="store_true", help="three training steps instead, whose losses must be those of one rank")
     parser.add_argument("--ranks", default="1,2,4", help="rank counts (default 1,2,4)")
     arguments = parser.parse_args()
     sources: Dict[str, Source] = dict(model_sources.SOURCES)
     if arguments.python:
-        sources["transformers"] = functools.partial(model_sources.transformers_exports, python=arguments.python, whole=arguments.train,
-                                                    text=arguments.filter)
-    elif "transformers" in (arguments.source or []):
-        parser.error("--source transformers takes --python FILE, a Python with torch, onnxscript and transformers")
+        sources.update((library, functools.partial(model_sources.exports, library=library, python=arguments.python, whole=arguments.train,
+                                                   text=arguments.filter)) for library in model_sources.LIBRARIES)
+    for library in set(model_sources.LIBRARIES) & set(arguments.source or []) - set(sources):
+        parser.error(f"--source {library} takes --python FILE, a Python with torch, onnxscript and {library}")
     counts: Counter[str] = collections.Counter()
     with tempfile.TemporaryDirectory(prefix="check-models-") as folder:
         for model in find_models({name: sources[name] for name in arguments.source or sources}, arguments.filter, pathlib.Path(folder)):
