@@ -252,6 +252,7 @@ static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
       manager.addNestedPass<func::FuncOp>(createMultiplyBytesPass());
       manager.addNestedPass<func::FuncOp>(createRoundInBlocksPass());
     }
+    manager.addNestedPass<func::FuncOp>(createTurnColumnsPass());
     manager.addNestedPass<func::FuncOp>(createReduceFewRowsPass());
     manager.addNestedPass<func::FuncOp>(createExpandIntegerProductsPass({lower.bf16Products}));
   }

@@ -401,6 +401,24 @@ def ExpandScaledProductsPass : Pass<"autopar-expand-scaled-products", "mlir::fun
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
+def TurnColumnsPass : Pass<"autopar-turn-columns", "mlir::func::FuncOp"> {
+  let summary = "products of one column become products of one row";
+  let description = [{
+    The library of the CPU multiplies one row by a matrix at the speed of memory, and a matrix by one column a hundred times
+    slower. The sides change places; the result is the same numbers in the same order.
+
+    ```mlir
+    %y = autopar.dot_general %x, %w contract [1] x [0] : (tensor<512x64xf32>, tensor<64x1xf32>) -> tensor<512x1xf32>
+    ```
+    becomes
+    ```mlir
+    %r = autopar.dot_general %w, %x contract [0] x [1] : (tensor<64x1xf32>, tensor<512x64xf32>) -> tensor<1x512xf32>
+    %y = autopar.reshape %r : tensor<1x512xf32> -> tensor<512x1xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def WidenProductsPass : Pass<"autopar-widen-products", "mlir::func::FuncOp"> {
   let summary = "compute products of f16 and of 8 bits in wider floats";
   let description = [{
