@@ -13,6 +13,8 @@ from autopar import models
 from autopar.tools import find_tool
 
 TRAIN = ["--train", "loss=softmax_cross_entropy(logits, labels)", "--optimizer", "adamw(lr=3e-4)", "--precision", "bf16", "--quiet"]
+#: Without it the library keeps sums of bf16 products in scratch memory, of which only programs know.
+BF16 = "avx512_bf16" in pathlib.Path("/proc/cpuinfo").read_text()
 AUTO = ["--stages", "auto", "--micro-batches", "auto"]
 
 
@@ -138,7 +140,7 @@ def test_stages_that_take_turns_are_tried_where_their_own_bubble_may_win(tmp_pat
     assert found["kernels_us"] <= 1.006 * turns["kernels_us"]  # turns have to save half a percent
 
 
-@pytest.mark.parametrize("options, near", [(TRAIN, 0.1), ([*TRAIN, "--stages", "2", "--micro-batches", "4"], 0.1), ([], 0.3)])
+@pytest.mark.parametrize("options, near", [(TRAIN, 0.1), ([*TRAIN, "--stages", "2", "--micro-batches", "4"], 0.1 if BF16 else 0.15), ([], 0.3)])
 def test_a_plan_tells_the_memory_that_its_programs_have_planned(tmp_path, options, near):
     """And about what they would need where it is planned only, far from the limit too; inference packs weights, which only programs know."""
     model = small_gpt2(tmp_path)
