@@ -29,6 +29,20 @@ memory::dims rowMajor(const memory::dims &dims) {
   return strides;
 }
 
+/// In groups the library has fast code for images alone: a line is an image of height 1, which lies
+/// in memory as it does.
+artifact::ConvolutionGeometry withImages(artifact::ConvolutionGeometry g) {
+  if (g.groups == 1 || g.x.size() != 3)
+    return g;
+  for (std::vector<int64_t> *shape : {&g.x, &g.w, &g.y})
+    shape->insert(shape->begin() + 2, 1);
+  for (std::vector<int64_t> *ones : {&g.strides, &g.dilations})
+    ones->insert(ones->begin(), 1);
+  for (std::vector<int64_t> *pads : {&g.padsBegin, &g.padsEnd})
+    pads->insert(pads->begin(), 0);
+  return g;
+}
+
 memory::dims minusOne(memory::dims values) {
   for (int64_t &value : values)
     --value;
@@ -147,8 +161,9 @@ int64_t ConvolutionCall::scratchBytes() const { return prepared->padded + prepar
 int64_t ConvolutionCall::packedBytes() const { return prepared->packed; }
 bool ConvolutionCall::isReference() const { return prepared->isReference; }
 
-Status ConvolutionCall::Prepared::prepare(const artifact::ConvolutionGeometry &g) {
-  AUTOPAR_RETURN_IF_ERROR(artifact::verifyGeometry(g));
+Status ConvolutionCall::Prepared::prepare(const artifact::ConvolutionGeometry &geometry) {
+  AUTOPAR_RETURN_IF_ERROR(artifact::verifyGeometry(geometry));
+  artifact::ConvolutionGeometry g = withImages(geometry);
   hasBias = g.hasBias;
   hasResidual = g.hasResidual;
   isEmpty = artifact::checkedBytes(g.y, g.yType).value_or(0) == 0;

@@ -88,6 +88,47 @@ TEST(ConvolutionCall, AgainstLoops) {
       }
 }
 
+/// The library has code for images in groups, none for lines.
+TEST(ConvolutionCall, LinesOfAChannelEachAreImages) {
+  constexpr int64_t channels = 16, length = 40, taps = 4;
+  auto x = numbers(channels * length, 1), w = numbers(channels * taps, 2);
+  for (Layout layout : {Layout::Plain, Layout::ChannelsLast, Layout::Blocked16}) {
+    ConvolutionGeometry g;
+    g.x = g.y = {1, channels, length};
+    g.w = {channels, 1, taps};
+    g.strides = g.dilations = {1};
+    g.padsBegin = {taps - 1};
+    g.padsEnd = {0};
+    g.groups = channels;
+    g.xLayout = g.yLayout = layout;
+    g.packedW = true;
+    auto call = ConvolutionCall::create(g);
+    ASSERT_TRUE(call.isOk()) << call.status().message();
+    if (layout == Layout::Blocked16 && __builtin_cpu_supports("avx512f"))
+      EXPECT_FALSE(call->isReference());
+    auto at = [&](int64_t channel, int64_t place) {
+      return size_t(layout == Layout::Plain ? channel * length + place
+                                            : place * channels + channel);
+    };
+    std::vector<float> xs(x.size()), ys(x.size());
+    for (int64_t c = 0; c < channels; ++c)
+      for (int64_t i = 0; i < length; ++i)
+        xs[at(c, i)] = x[size_t(c * length + i)];
+    auto packed = room(call->packedBytes()), scratch = room(call->scratchBytes());
+    ASSERT_TRUE(call->pack(w.data(), packed.get()).isOk());
+    ASSERT_TRUE(
+        call->run(xs.data(), packed.get(), ys.data(), nullptr, nullptr, scratch.get()).isOk());
+    for (int64_t c = 0; c < channels; ++c)
+      for (int64_t i = 0; i < length; ++i) {
+        float sum = 0;
+        for (int64_t k = 0; k < taps; ++k)
+          if (int64_t place = i + k - (taps - 1); place >= 0)
+            sum += x[size_t(c * length + place)] * w[size_t(c * taps + k)];
+        ASSERT_NEAR(ys[at(c, i)], sum, 1e-4f) << "layout " << int(layout);
+      }
+  }
+}
+
 /// All sums are exact, of the largest terms too: with any sign, few channels, odd ones, whole
 /// blocks in groups and one channel each.
 TEST(ConvolutionCall, OfBytesAgainstLoops) {

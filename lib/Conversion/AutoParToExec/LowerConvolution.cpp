@@ -40,7 +40,7 @@ static LogicalResult callLibrary(ProgramBuilder &program, ConvolutionOp op, cons
   using Algorithm = exec::ConvolutionAlgorithm;
   ConvolutionLayouts layouts =
       channelLayouts(program, op.getInput().getType(), op.getType(), op.getGroups());
-  if (layouts.output == exec::Layout::ChannelsLast && !isContractionOfBytes(op) &&
+  if (layouts.output != exec::Layout::Plain && !isContractionOfBytes(op) &&
       !hasFastCode(geometryWith(layouts, Algorithm::Direct, /*packed=*/true)))
     layouts = {};
   FailureOr<Value> x = bufferIn(program, op.getInput(), layouts.input), bias = Value(),

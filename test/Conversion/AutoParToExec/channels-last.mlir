@@ -55,3 +55,30 @@ func.func @main(%x: tensor<1x64x28x28xf32> {autopar.name = "x"},
 }
 autopar.origin @W : tensor<64x64x3x3xf32> in "w.onnx" at 0
 autopar.origin @V : tensor<6x64x1x1xf32> in "w.onnx" at 147456
+
+// -----
+
+// Volumes of a channel each have no fast code but in rows; lines have it as images.
+// CHECK-LABEL: exec.program @class0
+// CHECK: exec.entry @step
+// CHECK-NOT: exec.reorder
+// CHECK: exec.convolution {{.*}}groups = 32, packedW = true>
+func.func @main(%x: tensor<1x32x4x8x8xf32> {autopar.name = "x"},
+                %w: tensor<32x1x3x3x3xf32> {autopar.name = "w", autopar.origin = @W})
+    -> (tensor<1x32x4x8x8xf32> {autopar.name = "y"}) {
+  %c = autopar.convolution %x, %w {autopar.id = "volumes", strides = array<i64: 1, 1, 1>, padBegin = array<i64: 1, 1, 1>, padEnd = array<i64: 1, 1, 1>, inputDilation = array<i64: 1, 1, 1>, filterDilation = array<i64: 1, 1, 1>, groups = 32 : i64} : (tensor<1x32x4x8x8xf32>, tensor<32x1x3x3x3xf32>) -> tensor<1x32x4x8x8xf32>
+  return %c : tensor<1x32x4x8x8xf32>
+}
+autopar.origin @W : tensor<32x1x3x3x3xf32> in "w.onnx" at 0
+
+// -----
+
+// CHECK-LABEL: exec.program @class0
+// CHECK: groups = 32, xLayout = blocked16, yLayout = blocked16, packedW = true>
+func.func @main(%x: tensor<1x32x40xf32> {autopar.name = "x"},
+                %w: tensor<32x1x4xf32> {autopar.name = "w", autopar.origin = @W})
+    -> (tensor<1x32x40xf32> {autopar.name = "y"}) {
+  %c = autopar.convolution %x, %w {autopar.id = "lines", strides = array<i64: 1>, padBegin = array<i64: 3>, padEnd = array<i64: 0>, inputDilation = array<i64: 1>, filterDilation = array<i64: 1>, groups = 32 : i64} : (tensor<1x32x40xf32>, tensor<32x1x4xf32>) -> tensor<1x32x40xf32>
+  return %c : tensor<1x32x40xf32>
+}
+autopar.origin @W : tensor<32x1x4xf32> in "w.onnx" at 0
