@@ -121,7 +121,8 @@ def exports(folder: pathlib.Path, library: str, python: str, whole: bool, text: 
         bind = {dim.dim_param: extent for name, dims in inputs.items() for dim, extent in zip(dims, record.inputs[name].shape) if dim.dim_param}
         read = {name: record.inputs[name] for name in inputs}
         yield Model(f"{library}/{path.stem}", model, bind, record=record._replace(inputs=read))
-        path.unlink()
+        for done_with in (path, model):  # other libraries share the folder, and real networks are large
+            done_with.unlink()
 
 
 def read_safetensors(data: bytes) -> Dict[str, np.ndarray]:

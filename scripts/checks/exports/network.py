@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A network of a library, to be exported."""
 
-from typing import Callable, Dict, NamedTuple
+from typing import Any, Callable, Dict, NamedTuple
 
 import torch
 
@@ -17,6 +17,17 @@ class Network(NamedTuple):
     make: Callable[[], torch.nn.Module]
     inputs: Callable[[], Dict[str, torch.Tensor]]
     untrained: bool = False
+
+
+class Named(torch.nn.Module):
+    """A network of one input, which is called `x` whatever the network calls it."""
+
+    def __init__(self, network: torch.nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.network(x)
 
 
 def image(size: int = 32, batch: int = BATCH) -> torch.Tensor:

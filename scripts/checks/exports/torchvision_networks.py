@@ -7,7 +7,7 @@ from typing import Iterator
 import torch
 import torchvision
 
-from network import Network, image
+from network import Named, Network, image
 
 #: The side of the images.
 IMAGES = {"alexnet": 224, "convnext_tiny": 224, "deeplabv3_mobilenet_v3_large": 64, "densenet121": 64, "efficientnet_b0": 64,
@@ -21,19 +21,8 @@ FRAMES = 16
 
 
 def film(size: int) -> torch.Tensor:
-    """Without a batch, which some sizes would make long."""
+    """One, as they are long."""
     return torch.randn(1, 3, FRAMES, size, size)
-
-
-class Named(torch.nn.Module):
-    """A network with its input called `x`."""
-
-    def __init__(self, network: torch.nn.Module) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, x: torch.Tensor) -> object:
-        return self.network(x)
 
 
 def made(name: str) -> torch.nn.Module:
