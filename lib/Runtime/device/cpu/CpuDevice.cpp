@@ -7,6 +7,7 @@
 #include "autopar/CpuMath/GroupedProductCall.h"
 #include "autopar/CpuMath/LibraryCalls.h"
 #include "autopar/CpuMath/OpenMP.h"
+#include "autopar/CpuMath/ThreadPlacement.h"
 #include "autopar/Runtime/Device.h"
 #include "autopar/Runtime/KernelLibrary.h"
 
@@ -73,7 +74,7 @@ void runShare(void *data) {
 class CpuDevice : public Device {
 public:
   CpuDevice(std::shared_ptr<const KernelLibrary> kernels, int32_t threads)
-      : kernels(std::move(kernels)), threads(std::max(threads, 1)) {}
+      : kernels(std::move(kernels)), threads(std::max(threads, 1)), placement(this->threads) {}
 
   Status prepare(const Program &wanted, std::span<const int64_t> values) override {
     program = &wanted;
@@ -103,6 +104,7 @@ public:
   Result<Token> issue(const Instruction &instruction, int32_t slot,
                       std::span<const Token>) override {
     omp_set_num_threads(threads); // of the calling thread, which may be another than before
+    placement.check();
     Status status =
         std::visit([&](const auto &payload) { return run(payload, slot); }, instruction.payload);
     if (!status.isOk())
@@ -129,6 +131,7 @@ public:
 private:
   std::shared_ptr<const KernelLibrary> kernels;
   int32_t threads;
+  ThreadPlacement placement;
   const Program *program = nullptr;
   std::span<const int64_t> rankValues; ///< while the program is prepared
   Arena arenas[kSpaceCount];
