@@ -161,6 +161,15 @@ TEST(ConvolutionGradient, AgainstItsDefinition) {
         checkInputGradient(s, layout, layout, packed);
       checkFilterGradient(s, layout, layout);
     }
+  // Channels that fill no blocks lie behind all else.
+  const Sample odd[] = {{24, 24, 3, 1, 1, 1, 24}, {24, 24, 5, 2, 2, 1, 24}, {6, 40, 3, 2, 1, 1, 1},
+                        {24, 40, 1, 1, 0, 1, 1},  {20, 12, 3, 1, 1, 2, 4},  {5, 1, 3, 1, 1, 1, 1}};
+  for (const Sample &s : odd) {
+    SCOPED_TRACE(testing::Message() << "odd sample " << &s - odd);
+    for (bool packed : {false, true})
+      checkInputGradient(s, Layout::ChannelsLast, Layout::ChannelsLast, packed);
+    checkFilterGradient(s, Layout::ChannelsLast, Layout::ChannelsLast);
+  }
   // An image of three channels lies plain before blocks.
   Sample image(3, 16, 3, 2, 1, 1, 1);
   checkFilterGradient(image, Layout::Plain, Layout::Blocked16);

@@ -41,11 +41,24 @@ bool mlir::autopar::favoursWinograd(ConvolutionOp op, ConvolutionLayouts layouts
 }
 
 /// In times of what a floating-point operation takes on blocks, measured on AVX-512 (oneDNN 2.6):
-/// with Winograd's algorithm, and where channels do not fill blocks and activations lie in rows.
-/// With channels behind all else it takes as long as on blocks.
-static constexpr double kWinograd = 0.6, kRows = 1.4, kGroupsInRows = 16;
-/// What has to be saved of all that.
-static constexpr double kWorth = 0.02;
+/// with Winograd's algorithm, and where channels do not fill blocks and activations lie in rows; of
+/// images of few channels to few, as a first convolution's, apart. With channels behind all else it
+/// takes as long as on blocks.
+static constexpr double kWinograd = 0.6, kRows = 1.4, kFewInRows = 9, kGroupsInRows = 16;
+/// What has to be saved of all that. In training also for the normalizations between convolutions,
+/// whose sums over all places of a channel stay in the cache where it has a block of its own.
+static constexpr double kWorth = 0.02, kWorthInTraining = 0.2;
+
+/// How long an operation of `convolution` takes in these layouts.
+static double rateOf(ConvolutionOp convolution, ConvolutionLayouts layouts, int64_t block) {
+  if (favoursWinograd(convolution, layouts))
+    return kWinograd;
+  if (layouts.output != exec::Layout::Plain)
+    return 1;
+  if (convolution.getGroups() > 1)
+    return kGroupsInRows;
+  return convolution.getInput().getType().getDimSize(1) < block ? kFewInRows : kRows;
+}
 
 bool mlir::autopar::favoursChannelsLast(ProgramBuilder &program, func::FuncOp function) {
   if (program.settings().channelBlock != 16)
@@ -60,16 +73,13 @@ bool mlir::autopar::favoursChannelsLast(ProgramBuilder &program, func::FuncOp fu
     RankedTensorType input = convolution.getInput().getType(), output = convolution.getType();
     ConvolutionLayouts layouts =
         channelLayouts(program, input, output, static_cast<int64_t>(convolution.getGroups()));
-    double rate = favoursWinograd(convolution, layouts)   ? kWinograd
-                  : layouts.output != exec::Layout::Plain ? 1
-                  : convolution.getGroups() > 1           ? kGroupsInRows
-                                                          : kRows;
+    double rate = rateOf(convolution, layouts, program.settings().channelBlock);
     double time = rate * static_cast<double>(convolution.getFlops(
                              {input, convolution.getFilter().getType()}, {output}));
     all += time;
     saved += time - time / rate;
   });
-  return saved > kWorth * all && !learns;
+  return saved > (learns ? kWorthInTraining : kWorth) * all;
 }
 
 bool mlir::autopar::hasFastCode(exec::ConvolutionGeometryAttr geometry) {

@@ -82,3 +82,31 @@ func.func @main(%x: tensor<1x32x40xf32> {autopar.name = "x"},
   return %c : tensor<1x32x40xf32>
 }
 autopar.origin @W : tensor<32x1x4xf32> in "w.onnx" at 0
+
+// -----
+
+// A step that trains a convolution of odd channels, and its gradients.
+// CHECK-LABEL: exec.program @class0
+// CHECK: exec.convolution {{.*}}groups = 24, xLayout = channels_last, yLayout = channels_last
+// CHECK: exec.convolution {{.*}}groups = 24, xLayout = channels_last, yLayout = channels_last, {{.*}}kind = input_gradient
+// CHECK: exec.convolution {{.*}}groups = 24, xLayout = channels_last, yLayout = channels_last, kind = filter_gradient
+func.func @main(%x: tensor<2x24x12x12xf32> {autopar.name = "x"}, %w: tensor<24x1x3x3xf32> {autopar.name = "w"}, %g: tensor<2x24x12x12xf32> {autopar.name = "g"})
+    -> (tensor<2x24x12x12xf32> {autopar.name = "y"}, tensor<2x24x12x12xf32> {autopar.name = "dx"}, tensor<24x1x3x3xf32> {autopar.name = "dw"}) {
+  %y = autopar.convolution %x, %w {autopar.id = "y", strides = array<i64: 1, 1>, padBegin = array<i64: 1, 1>, padEnd = array<i64: 1, 1>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 24 : i64} : (tensor<2x24x12x12xf32>, tensor<24x1x3x3xf32>) -> tensor<2x24x12x12xf32>
+  %dx = autopar.convolution_input_grad %g, %w {autopar.id = "dx", strides = array<i64: 1, 1>, padBegin = array<i64: 1, 1>, padEnd = array<i64: 1, 1>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 24 : i64} : (tensor<2x24x12x12xf32>, tensor<24x1x3x3xf32>) -> tensor<2x24x12x12xf32>
+  %dw = autopar.convolution_filter_grad %x, %g {autopar.id = "dw", strides = array<i64: 1, 1>, padBegin = array<i64: 1, 1>, padEnd = array<i64: 1, 1>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 24 : i64} : (tensor<2x24x12x12xf32>, tensor<2x24x12x12xf32>) -> tensor<24x1x3x3xf32>
+  return %y, %dx, %dw : tensor<2x24x12x12xf32>, tensor<2x24x12x12xf32>, tensor<24x1x3x3xf32>
+}
+
+// -----
+
+// Where most channels fill blocks, normalizations of a training step are worth more than one that does not.
+// CHECK-LABEL: exec.program @class0
+// CHECK-NOT: channels_last
+func.func @main(%x: tensor<2x64x12x12xf32> {autopar.name = "x"}, %v: tensor<64x64x3x3xf32> {autopar.name = "v"}, %w: tensor<24x64x3x3xf32> {autopar.name = "w"}, %g: tensor<2x64x12x12xf32> {autopar.name = "g"})
+    -> (tensor<2x24x12x12xf32> {autopar.name = "y"}, tensor<64x64x3x3xf32> {autopar.name = "dv"}) {
+  %h = autopar.convolution %x, %v {autopar.id = "h", strides = array<i64: 1, 1>, padBegin = array<i64: 1, 1>, padEnd = array<i64: 1, 1>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<2x64x12x12xf32>, tensor<64x64x3x3xf32>) -> tensor<2x64x12x12xf32>
+  %y = autopar.convolution %h, %w {autopar.id = "y", strides = array<i64: 1, 1>, padBegin = array<i64: 1, 1>, padEnd = array<i64: 1, 1>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<2x64x12x12xf32>, tensor<24x64x3x3xf32>) -> tensor<2x24x12x12xf32>
+  %dv = autopar.convolution_filter_grad %x, %g {autopar.id = "dv", strides = array<i64: 1, 1>, padBegin = array<i64: 1, 1>, padEnd = array<i64: 1, 1>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<2x64x12x12xf32>, tensor<2x64x12x12xf32>) -> tensor<64x64x3x3xf32>
+  return %y, %dv : tensor<2x24x12x12xf32>, tensor<64x64x3x3xf32>
+}
