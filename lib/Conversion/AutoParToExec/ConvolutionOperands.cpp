@@ -43,37 +43,40 @@ bool mlir::autopar::favoursWinograd(ConvolutionOp op, ConvolutionLayouts layouts
 /// In times of what a floating-point operation takes on blocks, measured on AVX-512 (oneDNN 2.6):
 /// with Winograd's algorithm, and where channels do not fill blocks and activations lie in rows; of
 /// images of few channels to few, as a first convolution's, apart. With channels behind all else it
-/// takes as long as on blocks.
-static constexpr double kWinograd = 0.6, kRows = 1.4, kFewInRows = 9, kGroupsInRows = 16;
+/// takes as long as on blocks, but for the gradient of a depthwise filter beyond 3x3.
+static constexpr double kWinograd = 0.6, kRows = 1.4, kFewInRows = 9, kGroupsInRows = 16,
+                        kWideFilterLearns = 3.5;
 /// What has to be saved of all that. In training also for the normalizations between convolutions,
 /// whose sums over all places of a channel stay in the cache where it has a block of its own.
 static constexpr double kWorth = 0.02, kWorthInTraining = 0.2;
 
-/// How long an operation of `convolution` takes in these layouts.
-static double rateOf(ConvolutionOp convolution, ConvolutionLayouts layouts, int64_t block) {
+/// How long an operation of `convolution` takes in these layouts, its gradients counted.
+static double rateOf(ConvolutionOp convolution, ConvolutionLayouts layouts, int64_t block,
+                     bool learns) {
+  int64_t channels = convolution.getInput().getType().getDimSize(1),
+          groups = static_cast<int64_t>(convolution.getGroups());
   if (favoursWinograd(convolution, layouts))
     return kWinograd;
-  if (layouts.output != exec::Layout::Plain)
-    return 1;
-  if (convolution.getGroups() > 1)
-    return kGroupsInRows;
-  return convolution.getInput().getType().getDimSize(1) < block ? kFewInRows : kRows;
+  if (layouts.output == exec::Layout::Plain)
+    return groups > 1 ? kGroupsInRows : channels < block ? kFewInRows : kRows;
+  bool isWide = llvm::any_of(convolution.getFilter().getType().getShape().drop_front(2),
+                             [](int64_t side) { return side > 3; });
+  return learns && isWide && groups == channels ? kWideFilterLearns : 1;
 }
 
 bool mlir::autopar::favoursChannelsLast(ProgramBuilder &program, func::FuncOp function) {
   if (program.settings().channelBlock != 16)
     return false;
   double saved = 0, all = 0;
-  bool learns = false;
-  function->walk([&](Operation *op) {
-    learns |= isa<ConvolutionFilterGradOp>(op);
-    auto convolution = dyn_cast<ConvolutionOp>(op);
-    if (!convolution || !libraryKnows(convolution.getType().getElementType(), Target::Cpu))
+  bool learns = function->walk([](ConvolutionFilterGradOp) { return WalkResult::interrupt(); })
+                    .wasInterrupted();
+  function->walk([&](ConvolutionOp convolution) {
+    if (!libraryKnows(convolution.getType().getElementType(), Target::Cpu))
       return;
     RankedTensorType input = convolution.getInput().getType(), output = convolution.getType();
     ConvolutionLayouts layouts =
         channelLayouts(program, input, output, static_cast<int64_t>(convolution.getGroups()));
-    double rate = rateOf(convolution, layouts, program.settings().channelBlock);
+    double rate = rateOf(convolution, layouts, program.settings().channelBlock, learns);
     double time = rate * static_cast<double>(convolution.getFlops(
                              {input, convolution.getFilter().getType()}, {output}));
     all += time;

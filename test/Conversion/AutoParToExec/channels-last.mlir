@@ -110,3 +110,15 @@ func.func @main(%x: tensor<2x64x12x12xf32> {autopar.name = "x"}, %v: tensor<64x6
   %dv = autopar.convolution_filter_grad %x, %g {autopar.id = "dv", strides = array<i64: 1, 1>, padBegin = array<i64: 1, 1>, padEnd = array<i64: 1, 1>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<2x64x12x12xf32>, tensor<2x64x12x12xf32>) -> tensor<64x64x3x3xf32>
   return %y, %dv : tensor<2x24x12x12xf32>, tensor<64x64x3x3xf32>
 }
+
+// -----
+
+// On blocks the gradient of a depthwise filter beyond 3x3 is slow.
+// CHECK-LABEL: exec.program @class0
+// CHECK: exec.convolution {{.*}}groups = 32, xLayout = channels_last, yLayout = channels_last, kind = filter_gradient
+func.func @main(%x: tensor<2x32x12x12xf32> {autopar.name = "x"}, %w: tensor<32x1x5x5xf32> {autopar.name = "w"}, %g: tensor<2x32x12x12xf32> {autopar.name = "g"})
+    -> (tensor<2x32x12x12xf32> {autopar.name = "y"}, tensor<32x1x5x5xf32> {autopar.name = "dw"}) {
+  %y = autopar.convolution %x, %w {autopar.id = "y", strides = array<i64: 1, 1>, padBegin = array<i64: 2, 2>, padEnd = array<i64: 2, 2>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 32 : i64} : (tensor<2x32x12x12xf32>, tensor<32x1x5x5xf32>) -> tensor<2x32x12x12xf32>
+  %dw = autopar.convolution_filter_grad %x, %g {autopar.id = "dw", strides = array<i64: 1, 1>, padBegin = array<i64: 2, 2>, padEnd = array<i64: 2, 2>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 32 : i64} : (tensor<2x32x12x12xf32>, tensor<2x32x12x12xf32>) -> tensor<32x1x5x5xf32>
+  return %y, %dw : tensor<2x32x12x12xf32>, tensor<32x1x5x5xf32>
+}
