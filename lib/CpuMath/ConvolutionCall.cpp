@@ -43,6 +43,21 @@ artifact::ConvolutionGeometry withImages(artifact::ConvolutionGeometry g) {
   return g;
 }
 
+/// The library's code works on several neighbours of a row at once: an image of width 1 is called
+/// as the row that it is in memory.
+artifact::ConvolutionGeometry withRows(artifact::ConvolutionGeometry g) {
+  auto isColumn = [](const std::vector<int64_t> &shape) {
+    return shape.size() == 4 && shape[3] == 1;
+  };
+  if (!isColumn(g.x) || !isColumn(g.w) || !isColumn(g.y))
+    return g;
+  for (std::vector<int64_t> *shape : {&g.x, &g.w, &g.y})
+    std::swap((*shape)[2], (*shape)[3]);
+  for (std::vector<int64_t> *sides : {&g.strides, &g.dilations, &g.padsBegin, &g.padsEnd})
+    std::swap((*sides)[0], (*sides)[1]);
+  return g;
+}
+
 memory::dims minusOne(memory::dims values) {
   for (int64_t &value : values)
     --value;
@@ -163,7 +178,7 @@ bool ConvolutionCall::isReference() const { return prepared->isReference; }
 
 Status ConvolutionCall::Prepared::prepare(const artifact::ConvolutionGeometry &geometry) {
   AUTOPAR_RETURN_IF_ERROR(artifact::verifyGeometry(geometry));
-  artifact::ConvolutionGeometry g = withImages(geometry);
+  artifact::ConvolutionGeometry g = withRows(withImages(geometry));
   hasBias = g.hasBias;
   hasResidual = g.hasResidual;
   isEmpty = artifact::checkedBytes(g.y, g.yType).value_or(0) == 0;

@@ -131,6 +131,47 @@ TEST(ConvolutionCall, LinesOfAChannelEachAreImages) {
 
 /// All sums are exact, of the largest terms too: with any sign, few channels, odd ones, whole
 /// blocks in groups and one channel each.
+/// Of an image that is one row or one column: the numbers are the same.
+ConvolutionGeometry lineOf(ConvolutionKind kind, bool isColumn) {
+  auto image = [&](int64_t outer, int64_t inner, int64_t length) -> std::vector<int64_t> {
+    return isColumn ? std::vector{outer, inner, length, int64_t(1)}
+                    : std::vector{outer, inner, int64_t(1), length};
+  };
+  auto along = [&](int64_t value, int64_t across) {
+    return isColumn ? std::vector{value, across} : std::vector{across, value};
+  };
+  ConvolutionGeometry g;
+  auto x = image(2, 8, 20), w = image(4, 8, 5), y = image(2, 4, 10);
+  g.kind = kind;
+  g.x = kind == ConvolutionKind::InputGradient ? y : x;
+  g.w = kind == ConvolutionKind::FilterGradient ? y : w;
+  g.y = kind == ConvolutionKind::Forward ? y : kind == ConvolutionKind::InputGradient ? x : w;
+  g.strides = along(2, 1);
+  g.dilations = along(1, 1);
+  g.padsBegin = along(3, 0);
+  g.padsEnd = along(1, 0);
+  return g;
+}
+
+TEST(ConvolutionCall, ColumnsAreCalledAsRows) {
+  for (ConvolutionKind kind : {ConvolutionKind::Forward, ConvolutionKind::InputGradient,
+                               ConvolutionKind::FilterGradient}) {
+    std::vector<std::vector<float>> results;
+    for (bool isColumn : {false, true}) {
+      ConvolutionGeometry g = lineOf(kind, isColumn);
+      auto call = ConvolutionCall::create(g);
+      ASSERT_TRUE(call.isOk()) << call.status().message();
+      auto x = numbers(countOf(g.x), 1), w = numbers(countOf(g.w), 2);
+      std::vector<float> y(size_t(countOf(g.y)), 42.0f);
+      auto scratch = room(call->scratchBytes());
+      Status ran = call->run(x.data(), w.data(), y.data(), nullptr, nullptr, scratch.get());
+      ASSERT_TRUE(ran.isOk()) << ran.message();
+      results.push_back(y);
+    }
+    EXPECT_EQ(results[0], results[1]) << int(kind);
+  }
+}
+
 TEST(ConvolutionCall, OfBytesAgainstLoops) {
   struct Shape {
     int64_t channels, filters, groups, stride, pad;

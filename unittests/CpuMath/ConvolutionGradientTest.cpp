@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradients of convolutions by the library against their definition, in every layout.
+#include "LibraryCallData.h"
+
 #include "autopar/Artifact/Layout.h"
-#include "autopar/CpuMath/LibraryCalls.h"
 #include "autopar/CpuMath/PackedSize.h"
 
-#include <gtest/gtest.h>
-
-#include <cstdlib>
 #include <functional>
-#include <memory>
 
 using namespace autopar;
 using namespace autopar::artifact;
@@ -17,25 +14,11 @@ using namespace autopar::cpumath;
 namespace {
 
 /// Small whole numbers, so that sums are exact in any order.
-std::vector<float> numbers(int64_t count, int seed) {
+std::vector<float> wholeNumbers(int64_t count, int seed) {
   std::vector<float> values;
   for (int64_t i = 0; i < count; ++i)
     values.push_back(float((i * 7 + seed * 5 + i / 11) % 9 - 4));
   return values;
-}
-
-int64_t countOf(const std::vector<int64_t> &dims) {
-  int64_t count = 1;
-  for (int64_t dim : dims)
-    count *= dim;
-  return count;
-}
-
-struct Free {
-  void operator()(void *data) const { std::free(data); }
-};
-std::unique_ptr<void, Free> room(int64_t bytes) {
-  return std::unique_ptr<void, Free>(std::aligned_alloc(64, size_t(bytes / 64 + 1) * 64));
 }
 
 /// One convolution of images, x to y, and what is known of its gradients.
@@ -113,7 +96,7 @@ void checkInputGradient(const Sample &s, Layout xLayout, Layout yLayout, bool pa
   g.packedW = packed;
   auto call = ConvolutionCall::create(g);
   ASSERT_TRUE(call.isOk()) << call.status().message();
-  auto dy = numbers(countOf(s.y), 1), w = numbers(countOf(s.w), 2);
+  auto dy = wholeNumbers(countOf(s.y), 1), w = wholeNumbers(countOf(s.w), 2);
   std::vector<float> expected(size_t(countOf(s.x)), 0.0f);
   s.eachProduct([&](int64_t x, int64_t filter, int64_t y) {
     expected[size_t(x)] += dy[size_t(y)] * w[size_t(filter)];
@@ -134,7 +117,7 @@ void checkFilterGradient(const Sample &s, Layout xLayout, Layout yLayout) {
   auto call =
       ConvolutionCall::create(s.geometry(ConvolutionKind::FilterGradient, xLayout, yLayout));
   ASSERT_TRUE(call.isOk()) << call.status().message();
-  auto x = numbers(countOf(s.x), 1), dy = numbers(countOf(s.y), 2);
+  auto x = wholeNumbers(countOf(s.x), 1), dy = wholeNumbers(countOf(s.y), 2);
   std::vector<float> expected(size_t(countOf(s.w)), 0.0f), dw(expected.size(), 42.0f);
   s.eachProduct([&](int64_t in, int64_t filter, int64_t out) {
     expected[size_t(filter)] += x[size_t(in)] * dy[size_t(out)];

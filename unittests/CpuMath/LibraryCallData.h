@@ -17,6 +17,13 @@ inline std::vector<float> numbers(int64_t count, int seed) {
   return values;
 }
 
+inline int64_t countOf(const std::vector<int64_t> &dims) {
+  int64_t count = 1;
+  for (int64_t dim : dims)
+    count *= dim;
+  return count;
+}
+
 struct Free {
   void operator()(void *p) const { std::free(p); }
 };
