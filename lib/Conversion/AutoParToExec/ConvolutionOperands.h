@@ -23,7 +23,8 @@ ConvolutionLayouts channelLayouts(ProgramBuilder &program, RankedTensorType inpu
 bool favoursWinograd(ConvolutionOp op, ConvolutionLayouts layouts);
 /// Whether convolutions take less time with channels behind all else than on blocks, because those
 /// whose channels do not fill blocks would read and write rows, which depthwise ones are a tenth as
-/// fast on. Of a program that does not learn, on blocks of 16: the library has code for it.
+/// fast on. Only where blocks are of 16: the library has code for it there. A program that learns
+/// has to gain more, as its normalizations lose.
 bool favoursChannelsLast(ProgramBuilder &program, func::FuncOp function);
 /// Whether the library does more than follow the definition, a thousand times slower.
 bool hasFastCode(exec::ConvolutionGeometryAttr geometry);
