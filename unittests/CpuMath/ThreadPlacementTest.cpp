@@ -56,14 +56,13 @@ void crowd(void *data) {
 TEST(ThreadPlacement, ThreadsThatShareACoreAreMovedAndMayStillRunAnywhere) {
   Cores before, after;
   GOMP_parallel(readAllowed, &before, kThreads, 0);
-  if (CPU_COUNT(&before[0]) < kThreads)
-    GTEST_SKIP() << "one core";
+  int expected = CPU_COUNT(&before[0]) < kThreads ? 0 : 1; // on one core there is nowhere to go
   int moved = 0;
   for (int attempt = 0; attempt < 200 && moved == 0; ++attempt) { // the system may be faster
     GOMP_parallel(crowd, &before, kThreads, 0);
     moved = separateThreads(kThreads);
   }
-  EXPECT_EQ(moved, 1);
+  EXPECT_EQ(moved, expected);
   GOMP_parallel(readAllowed, &after, kThreads, 0);
   for (int thread = 0; thread < kThreads; ++thread)
     EXPECT_TRUE(CPU_EQUAL(&before[size_t(thread)], &after[size_t(thread)]));

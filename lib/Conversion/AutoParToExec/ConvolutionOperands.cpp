@@ -61,7 +61,8 @@ static double rateOf(ConvolutionOp convolution, ConvolutionLayouts layouts, int6
     return groups > 1 ? kGroupsInRows : channels < block ? kFewInRows : kRows;
   bool isWide = llvm::any_of(convolution.getFilter().getType().getShape().drop_front(2),
                              [](int64_t side) { return side > 3; });
-  return learns && isWide && groups == channels ? kWideFilterLearns : 1;
+  bool isDepthwise = groups > 1 && groups == channels; // an image of one channel is not
+  return learns && isWide && isDepthwise ? kWideFilterLearns : 1;
 }
 
 bool mlir::autopar::favoursChannelsLast(ProgramBuilder &program, func::FuncOp function) {

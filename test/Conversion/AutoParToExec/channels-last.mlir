@@ -122,3 +122,15 @@ func.func @main(%x: tensor<2x32x12x12xf32> {autopar.name = "x"}, %w: tensor<32x1
   %dw = autopar.convolution_filter_grad %x, %g {autopar.id = "dw", strides = array<i64: 1, 1>, padBegin = array<i64: 2, 2>, padEnd = array<i64: 2, 2>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 32 : i64} : (tensor<2x32x12x12xf32>, tensor<2x32x12x12xf32>) -> tensor<32x1x5x5xf32>
   return %y, %dw : tensor<2x32x12x12xf32>, tensor<32x1x5x5xf32>
 }
+
+// -----
+
+// The large filter of an image of one channel is none of a channel each.
+// CHECK-LABEL: exec.program @class0
+// CHECK-NOT: channels_last
+func.func @main(%x: tensor<2x1x12x12xf32> {autopar.name = "x"}, %w: tensor<32x1x5x5xf32> {autopar.name = "w"}, %g: tensor<2x32x12x12xf32> {autopar.name = "g"})
+    -> (tensor<2x32x12x12xf32> {autopar.name = "y"}, tensor<32x1x5x5xf32> {autopar.name = "dw"}) {
+  %y = autopar.convolution %x, %w {autopar.id = "y", strides = array<i64: 1, 1>, padBegin = array<i64: 2, 2>, padEnd = array<i64: 2, 2>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<2x1x12x12xf32>, tensor<32x1x5x5xf32>) -> tensor<2x32x12x12xf32>
+  %dw = autopar.convolution_filter_grad %x, %g {autopar.id = "dw", strides = array<i64: 1, 1>, padBegin = array<i64: 2, 2>, padEnd = array<i64: 2, 2>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<2x1x12x12xf32>, tensor<2x32x12x12xf32>) -> tensor<32x1x5x5xf32>
+  return %y, %dw : tensor<2x32x12x12xf32>, tensor<32x1x5x5xf32>
+}
