@@ -236,6 +236,7 @@ static void addOptimizeCollectives(OpPassManager &manager, const AutoShardOption
 /// What the target's library and kernels are good at, and then what becomes one of them.
 static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
   bool isForCuda = lower.target == Target::Cuda;
+  manager.addNestedPass<func::FuncOp>(createStackProductsPass());
   ExpandGroupedProductsPassOptions grouped;
   grouped.target = lower.target;
   manager.addNestedPass<func::FuncOp>(createExpandGroupedProductsPass(grouped));

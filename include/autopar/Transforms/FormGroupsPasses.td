@@ -401,6 +401,29 @@ def ExpandScaledProductsPass : Pass<"autopar-expand-scaled-products", "mlir::fun
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
+def StackProductsPass : Pass<"autopar-stack-products", "mlir::func::FuncOp"> {
+  let summary = "sums of products of few terms become products of stacks";
+  let description = [{
+    Each step of a recurrence adds a product of few rows to the gradient of a weight. The sum of four such products and more
+    is one product of what they multiply, stacked along a new dimension, where copying that moves less than adding results
+    does. A stack that is there already is read; that of what steps read of one value is its gradient.
+
+    ```mlir
+    %0 = autopar.dot_general %a0, %b0 contract [0] x [0] : (tensor<2x64xf32>, tensor<2x32xf32>) -> tensor<64x32xf32>
+    %1 = autopar.dot_general %a1, %b1 contract [0] x [0] : (tensor<2x64xf32>, tensor<2x32xf32>) -> tensor<64x32xf32>
+    ... %2, %3
+    %sum = autopar.binary add %0, ... : tensor<64x32xf32>
+    ```
+    becomes
+    ```mlir
+    %a = autopar.concat %a3.reshaped, ... dim 0 : (tensor<1x2x64xf32>, ...) -> tensor<4x2x64xf32>
+    %b = autopar.concat %b3.reshaped, ... dim 0 : (tensor<1x2x32xf32>, ...) -> tensor<4x2x32xf32>
+    %sum = autopar.dot_general %a, %b contract [0, 1] x [0, 1] : (tensor<4x2x64xf32>, tensor<4x2x32xf32>) -> tensor<64x32xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def TurnColumnsPass : Pass<"autopar-turn-columns", "mlir::func::FuncOp"> {
   let summary = "products of one column become products of one row";
   let description = [{

@@ -13,6 +13,7 @@
 #include "autopar/Interfaces/RunSideBySide.h"
 #include "autopar/Transforms/EvaluateStep.h"
 #include "autopar/Transforms/LibraryContraction.h"
+#include "autopar/Transforms/ManyParts.h"
 #include "autopar/Transforms/Stages.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "llvm/ADT/StringSet.h"
@@ -123,6 +124,8 @@ LogicalResult ProgramBuilder::lowerNow(Operation *op) {
     return success(); // looked through by viewOf
   if (isa<ConcatOp>(op) && isLowered(op->getResult(0)))
     return success(); // written in its parts
+  if (auto concat = dyn_cast<ConcatOp>(op); concat && concat.getInputs().size() > kMostParts)
+    return lowerConcat(*this, concat);
   if (auto constant = dyn_cast<autopar::ConstantOp>(op))
     return lowerConstant(constant);
   if (auto index = dyn_cast<ShardIndexOp>(op))

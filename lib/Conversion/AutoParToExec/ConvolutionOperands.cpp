@@ -106,7 +106,7 @@ Value mlir::autopar::packedFilter(ProgramBuilder &program, Operation *op, Value 
                                   exec::ConvolutionGeometryAttr geometry) {
   std::optional<PackSource> source = program.packSource(filter);
   auto shape = cast<RankedTensorType>(filter.getType()).getShape();
-  if (!source || !isRowMajor(shape, source->strides))
+  if (!source || source->offset != 0 || !isRowMajor(shape, source->strides))
     return {};
   ::autopar::Result<int64_t> bytes = ::autopar::cpumath::packedBytes(exec::toArtifact(geometry));
   if (!bytes.isOk())

@@ -43,6 +43,9 @@ LogicalResult lowerAttentionGrad(ProgramBuilder &program, AttentionGradOp op);
 LogicalResult lowerGroupedProduct(ProgramBuilder &program, GroupedDotOp op);
 LogicalResult lowerGroupedProductGradient(ProgramBuilder &program, GroupedDotRhsGradOp op);
 
+/// A concatenation of more parts than one kernel takes.
+LogicalResult lowerConcat(ProgramBuilder &program, ConcatOp op);
+
 /// A convolution that the library does not take.
 LogicalResult lowerConvolutionAsLoops(ProgramBuilder &program, ConvolutionOp op);
 

@@ -48,29 +48,6 @@ bool ProgramBuilder::isReadAtLoadOnly(Value parameter) const {
          !parameter.use_empty() && countStepReads(parameter) == 0;
 }
 
-std::optional<PackSource> ProgramBuilder::packSource(Value value) {
-  if (!options.packWeights || !isLoadTime(value))
-    return std::nullopt;
-  SmallVector<Operation *> chain;
-  while (countStepReads(value) == 1 && isWholeView(value.getDefiningOp())) {
-    chain.push_back(value.getDefiningOp());
-    value = value.getDefiningOp()->getOperand(0);
-  }
-  if (countStepReads(value) != 1 || value.getDefiningOp<ViewOpInterface>())
-    return std::nullopt;
-  if (auto argument = dyn_cast<BlockArgument>(value);
-      argument && arguments[argument.getArgNumber()].buffer)
-    return std::nullopt;
-  SmallVector<int64_t> strides = denseStrides(cast<RankedTensorType>(value.getType()).getShape());
-  for (Operation *op : llvm::reverse(chain)) {
-    std::optional<ViewLayout> layout = cast<ViewOpInterface>(op).getLayout(strides);
-    if (!layout)
-      return std::nullopt;
-    strides = layout->strides;
-  }
-  return PackSource{value, strides};
-}
-
 Value ProgramBuilder::readAtLoad(Value weight) {
   auto argument = dyn_cast<BlockArgument>(weight);
   if (!argument)

@@ -212,13 +212,12 @@ static LogicalResult orderForSums(ProgramBuilder &program, DotGeneralOp op, exec
 }
 
 static FailureOr<Product> decide(ProgramBuilder &program, DotGeneralOp op, Value output,
-                                 exec::Epilogue epilogue, bool packs) {
+                                 exec::Epilogue epilogue) {
   Product product;
   product.rhs = readAsRhs(program, op);
   SmallVector<int64_t> lhsFree = op.getLhsFree(), rhsFree = op.getRhsFree();
   auto rhsType = cast<RankedTensorType>(product.rhs.getType());
-  if (packs)
-    product.packed = program.packSource(product.rhs);
+  product.packed = program.packSource(product.rhs, op);
   StridedView rhs =
       product.packed ? StridedView{Value(), product.packed->strides} : program.viewOf(product.rhs);
   product.a = operandOf(op.getLhs().getType(), program.viewOf(op.getLhs()), op.getLhsBatch(),
@@ -276,21 +275,6 @@ static FailureOr<Value> residualBuffer(ProgramBuilder &program, const LibraryTai
              : program.bufferLaidOutAs(tail.residual, result.strides);
 }
 
-/// The packed form of b, made in `load`; null where the library does not pack this geometry.
-static Value packedOperand(ProgramBuilder &program, DotGeneralOp op, Value weight,
-                           exec::MatmulGeometryAttr geometry) {
-  ::autopar::Result<int64_t> bytes = ::autopar::cpumath::packedBytes(exec::toArtifact(geometry));
-  if (!bytes.isOk())
-    return {};
-  Value source = program.readAtLoad(weight);
-  Value packed =
-      program.createBuffer(program.nameOf(weight) + ".packed",
-                           RankedTensorType::get({*bytes}, IntegerType::get(op.getContext(), 8)));
-  auto pack = exec::PackOp::create(program.load(), op.getLoc(), source, packed, geometry);
-  program.describe(pack, op, "pack", 0);
-  return packed;
-}
-
 /// Bytes that the library may write on while it computes the product.
 static FailureOr<int64_t> workspace(ProgramBuilder &program, DotGeneralOp op,
                                     exec::MatmulGeometryAttr geometry) {
@@ -322,8 +306,7 @@ LogicalResult mlir::autopar::lowerDotGeneral(ProgramBuilder &program, DotGeneral
       return op.emitOpError("cannot be lowered with an epilogue for this element type");
     return lowerAsLoops(program, op);
   }
-  bool packs = program.settings().packWeights;
-  FailureOr<Product> product = decide(program, op, output, tail.epilogue, packs);
+  FailureOr<Product> product = decide(program, op, output, tail.epilogue);
   if (failed(product))
     return failure();
   if (type.getNumElements() == 0)
@@ -349,7 +332,7 @@ LogicalResult mlir::autopar::lowerDotGeneral(ProgramBuilder &program, DotGeneral
   exec::MatmulGeometryAttr geometry = geometryWith(product->packed.has_value());
   Value b = product->b.view.buffer;
   if (product->packed) {
-    b = packedOperand(program, op, product->packed->root, geometry);
+    b = program.packedForm(op, *product->packed, geometry);
     if (!b) {
       geometry = geometryWith(false);
       b = program.viewOf(product->rhs).buffer;

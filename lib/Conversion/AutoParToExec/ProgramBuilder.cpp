@@ -174,7 +174,7 @@ StridedView ProgramBuilder::viewOf(Value value) {
   } else if (auto argument = dyn_cast<BlockArgument>(value)) {
     Argument &info = arguments[argument.getArgNumber()];
     // What runs at load keeps no parameter that the step may want to pack.
-    if (readsAtLoad && info.isFixed() && !info.buffer && countStepReads(value) == 1)
+    if (readsAtLoad && info.isFixed() && !info.buffer && paysToPack(value))
       return {readAtLoad(value), denseStrides(type.getShape())};
     if (isReadAtLoadOnly(value)) {
       view = {readAtLoad(value), denseStrides(type.getShape())};

@@ -20,10 +20,11 @@ namespace mlir::autopar {
 /// Words of the rank values that one shard index takes: a cache line.
 constexpr int64_t kRankValueWords = 8;
 
-/// A weight that is stored in the library's own layout at load time.
+/// What is stored in the library's own layout.
 struct PackSource {
-  Value root;                   ///< a parameter, or a value computed at load
+  Value root;                   ///< a parameter or a computed value
   SmallVector<int64_t> strides; ///< of the operand, in elements of `root`
+  int64_t offset = 0;           ///< where the operand begins, in elements of `root`
 };
 
 class ProgramBuilder {
@@ -68,6 +69,8 @@ public:
   /// Whether something in memory shows the value already.
   bool isLowered(Value value) const { return views.contains(value); }
   void setView(Value value, StridedView view) { views[value] = std::move(view); }
+  /// `view` from `offset` elements of `elementType` on.
+  StridedView viewFrom(const StridedView &view, int64_t offset, Type elementType, Operation *named);
   /// A row-major buffer with the value's elements; inserts a copying kernel where the view is not.
   FailureOr<Value> rowMajorBuffer(Value value);
   /// A buffer in which the value has these strides (a permutation of row-major ones).
@@ -95,9 +98,13 @@ public:
   /// A blocked buffer for a result; becomes its place.
   Value createBlockedResult(Value result);
 
-  /// The weight behind transposes and reshapes, if nothing else in the step uses it and it is known
-  /// at load.
-  std::optional<PackSource> packSource(Value value);
+  /// What is behind the views that `value` is, where it is to be packed: at load if it is known
+  /// then and nothing reads it but one operation, or products as their right side; in the step if
+  /// `product` is one of many small ones that do.
+  std::optional<PackSource> packSource(Value value, DotGeneralOp product = {});
+  /// The packed right side of a product, the same for all products of its geometry; null where it
+  /// is read as it lies.
+  Value packedForm(DotGeneralOp op, const PackSource &source, exec::MatmulGeometryAttr geometry);
   /// The buffer in which `load` finds a weight: scratch that it reads a parameter into, or what it
   /// computed.
   Value readAtLoad(Value weight);
@@ -180,6 +187,20 @@ private:
     }
   };
 
+  struct Readers {
+    int64_t products = 0; ///< of which it is the right side
+    int64_t others = 0;
+  };
+  struct PackedForm {
+    int64_t offset;
+    exec::MatmulGeometryAttr geometry;
+    Value buffer;
+  };
+  struct PackedWeight {
+    bool pays = false;
+    SmallVector<PackedForm> forms;
+  };
+
   void readGivenNames();
   /// A name for what the model does not name: `name`, longer where the model uses it itself.
   std::string unusedName(std::string name) const;
@@ -187,6 +208,10 @@ private:
   LogicalResult readArgument(BlockArgument argument, Argument &info);
   LogicalResult bindControl(BlockArgument argument, const Argument &info);
   int64_t countStepReads(Value value) const;
+  /// Counts what reads a value in the step, itself or through views.
+  void countReaders(Value value, Readers &readers) const;
+  /// Whether who multiplies by a parameter or computed value should read it packed.
+  bool paysToPack(Value root);
   bool isReadAtLoadOnly(Value parameter) const;
   LogicalResult lowerNow(Operation *op);
   LogicalResult lowerReturn(func::ReturnOp op);
@@ -209,8 +234,6 @@ private:
   LogicalResult lowerKernel(Operation *op);
   void reorder(Value from, exec::Layout fromLayout, Value to, exec::Layout toLayout, Value value);
   StridedView viewThrough(ViewOpInterface op);
-  /// `view` from `offset` elements of `elementType` on.
-  StridedView viewFrom(const StridedView &view, int64_t offset, Type elementType, Operation *named);
   bool liesRowMajor(Value value);
   /// isLoadTime() of what an operation computes, asked for once.
   bool runsAtLoad(Operation *op) const;
@@ -235,8 +258,9 @@ private:
   bool hasChannelsLast = false;
   SmallVector<Argument> arguments;
   DenseMap<Value, StridedView> views;
-  DenseMap<Value, Value> blocked; ///< values that lie in blocks of channels
-  DenseMap<Value, Value> loaded;  ///< packed parameters: the scratch that load reads
+  DenseMap<Value, Value> blocked;       ///< values that lie in blocks of channels
+  DenseMap<Value, Value> loaded;        ///< packed parameters: the scratch that load reads
+  DenseMap<Value, PackedWeight> packed; ///< what products read as their right side
   SmallVector<PortInfo> ports;
   DenseMap<Attribute, Value> constants;
   int64_t constantCount = 0;

@@ -13,6 +13,7 @@
 #include "autopar/Transforms/FewRows.h"
 #include "autopar/Transforms/JoinedResults.h"
 #include "autopar/Transforms/LibraryContraction.h"
+#include "autopar/Transforms/ManyParts.h"
 #include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/TrainingEpilogues.h"
 #include <queue>
@@ -443,6 +444,9 @@ struct FormFusionGroupsPass
         graph.close(&op);
     for (auto gradient : block.getOps<AttentionGradOp>())
       closeJoinedResults(gradient, graph);
+    for (auto concat : block.getOps<ConcatOp>())
+      if (hasManyParts(concat))
+        graph.close(concat.getOperation());
     graph.grow();
     graph.storeLess();
     graph.joinReductions();

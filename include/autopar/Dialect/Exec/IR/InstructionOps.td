@@ -131,8 +131,8 @@ def Exec_PackOp : Exec_Instruction<"pack",
     "$src `->` $dst `for` $geometry", "reads.push_back(getSrc());", "writes.push_back(getDst());"> {
   let summary = "stores a weight in the layout that the library prefers for a geometry";
   let description = [{
-    Runs in the entry `load` for weights that only one matmul or convolution reads; `geometry` is that of the reader, which
-    says `packedB` or `packedW`.
+    Runs in the entry `load` for weights that products alone or one convolution read, in the step for what many products
+    of few rows or a convolution read there; `geometry` is that of the readers, which says `packedB` or `packedW`.
   }];
 }
 
