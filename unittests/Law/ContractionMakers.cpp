@@ -70,6 +70,35 @@ std::optional<DrawnValue> makeProductOfSingleRows(Drawer &d) {
   return d.exactly(dot, x.bound * w.bound * k, x.fractionBits + w.fractionBits);
 }
 
+/// Steps that multiply their state by one weight, often enough that it is packed, and of so few
+/// rows that its gradient is a product of stacks. All states, one behind the other, are read too.
+std::optional<DrawnValue> makeRecurrence(Drawer &d) {
+  int64_t steps = 8 + d.below(12), rows = 1 + d.below(3), n = 8 + 4 * d.below(2);
+  DrawnValue x = d.argument({steps, rows, n}, d.f32()), w = d.argument({n, n}, d.f32());
+  RankedTensorType given = d.type({1, rows, n}, d.f32()), state = d.type({rows, n}, d.f32());
+  auto reshaped = [&](Value value, RankedTensorType type) -> Value {
+    return ReshapeOp::create(d.builder, d.loc, type, value);
+  };
+  Value weight = d.binary(BinaryKind::Mul, w.value, d.splat(d.typeOf(w), 0.125)), last;
+  SmallVector<Value> states;
+  for (int64_t step = 0; step < steps; ++step) {
+    Value from =
+        reshaped(SliceOp::create(d.builder, d.loc, given, x.value, SmallVector<int64_t>{step, 0, 0},
+                                 SmallVector<int64_t>{1, 1, 1}),
+                 state);
+    if (last)
+      from = d.binary(BinaryKind::Add,
+                      DotGeneralOp::create(d.builder, d.loc, last, weight, SmallVector<int64_t>{},
+                                           SmallVector<int64_t>{}, SmallVector<int64_t>{1},
+                                           SmallVector<int64_t>{0}),
+                      from);
+    last = d.unary(UnaryKind::Tanh, from);
+    states.push_back(reshaped(last, given));
+  }
+  d.pool.push_back(d.inexactly(ConcatOp::create(d.builder, d.loc, d.typeOf(x), states, 0), 1));
+  return d.inexactly(last, 1);
+}
+
 /// What a CPU rounds in blocks of which each device has whole ones; few rows or more, of which one
 /// kernel or another multiplies the bytes, and columns that none of them takes. The numbers that
 /// are rounded are an argument, alike under all plans.
@@ -279,6 +308,7 @@ std::optional<DrawnValue> makeGroupedDotRhsGrad(Drawer &d) {
 constexpr MakerRow makers[] = {{"dot_general", makeDotGeneral},
                                {"dot_general", makeProductOfFewRows},
                                {"dot_general", makeProductOfSingleRows},
+                               {"dot_general", makeRecurrence},
                                {"dot_general", makeProductOfBlocks},
                                {"dot_general", makeProductOfBytes},
                                {"dot_general", makeScaledProduct},
