@@ -13,6 +13,7 @@ TOPICS = {
     "packages": "trained networks that packages on PyPI carry against onnxruntime",
     "generation": "a token of gpt2-124m with key/value caches against onnxruntime",
     "mixture": "a layer of 32 experts, float32 and 4 bits, against onnxruntime",
+    "recurrent": "LSTM, GRU and RNN against onnxruntime, and their training steps on one core against PyTorch",
     "planning": "import and sharding of gpt3-175b for 64 devices, of gpt2-1.5b in training for 8",
     "memory": "planned peak memory against what the process used",
     "kernels": "softmax, layer norm and gelu against the machine's stream rate",
@@ -34,15 +35,15 @@ def main() -> int:
     parser.add_argument("topic", choices=list(TOPICS))
     parser.add_argument("folder", nargs="?", type=pathlib.Path, help="for solver: NAME.json.gz files and README.md with their table")
     parser.add_argument("--only", metavar="NAME", help="for experts: rows with NAME in their name")
-    parser.add_argument("--python", metavar="FILE", help="for training: a Python with the PyTorch to compare with (default Debian's)")
+    parser.add_argument("--python", metavar="FILE", help="for training and recurrent: a Python with the PyTorch to compare with (default Debian's)")
     arguments = parser.parse_args()
     topic, folder = arguments.topic, arguments.folder
     if (topic == "solver") != (folder is not None):
         parser.error("solver takes a folder, other topics do not")
     if arguments.only and topic != "experts":
         parser.error("--only is for experts")
-    if arguments.python and topic != "training":
-        parser.error("--python is for training")
+    if arguments.python and topic not in ("training", "recurrent"):
+        parser.error("--python is for training and recurrent")
     found = []
     try:
         for case in importlib.import_module(f".bench_{topic}", __package__).cases(*[word for word in (folder, arguments.only, arguments.python) if word]):

@@ -107,4 +107,23 @@ def bert_switch(weights, settings, batch):
     return x
 
 
-FORWARD = {"gpt2": gpt2, "resnet": resnet, "bert-switch": bert_switch}
+#: Rows of ONNX's weights, by gate, in the order in which torch has them.
+GATES = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}
+
+
+def recurrent(weights, settings, batch):
+    """What an operator of bench_recurrent.py yields of each step, [steps, batch, directions x hidden]."""
+    kind, hidden = settings["kind"], settings["hidden"]
+    rows = torch.cat([torch.arange(gate * hidden, (gate + 1) * hidden) for gate in GATES[kind]])
+    x, directions, flat = batch["x"], weights["W"].shape[0], []
+    for direction in range(directions):
+        w, r, b = (weights[name][direction] for name in ("W", "R", "B"))
+        of_input, of_state = b.chunk(2)
+        flat += [w[rows], r[rows], of_input[rows], of_state[rows]]
+    start = x.new_zeros(directions, x.shape[1], hidden)
+    call = {"LSTM": torch._VF.lstm, "GRU": torch._VF.gru, "RNN": torch._VF.rnn_tanh}[kind]
+    # Biases, one layer, no dropout, in training, both ways or not, steps first.
+    return call(x, (start, start) if kind == "LSTM" else start, flat, True, 1, 0.0, True, directions == 2, False)[0]
+
+
+FORWARD = {"gpt2": gpt2, "resnet": resnet, "bert-switch": bert_switch, "recurrent": recurrent}
