@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import autopar
+import emulated_cuda
 import pytorch
 
 BATCH, INPUT, HIDDEN = 4, 16, 32
@@ -65,3 +66,12 @@ def test_a_recurrence_learns_as_in_pytorch(tmp_path: pathlib.Path, kind: str, st
         for step in range(TRAINED):
             batch = {"x": batches["x"][step], "labels": batches["labels"][step][:, None]}
             assert session.run(batch)["loss"] == pytest.approx(expected[step], rel=1e-4)
+
+
+def test_more_steps_than_a_gpu_kernel_takes_pointers_learn_as_on_cpus(tmp_path: pathlib.Path) -> None:
+    steps = 560  # of 8 bytes each: 4,352 is what every GPU takes
+    path = saved(tmp_path, "RNN", steps, weights("RNN"))
+    draw = np.random.default_rng(8)
+    inputs = {"x": draw.standard_normal((steps, BATCH, INPUT)).astype(np.float32), "labels": draw.integers(0, HIDDEN, (steps, 1, BATCH))}
+    train = autopar.Train(loss="softmax_cross_entropy(y, labels)", optimizer=f"sgd(lr={LR})")
+    emulated_cuda.assert_alike(emulated_cuda.on_both(path, tmp_path, inputs, steps=2, train=train), 1e-4)
