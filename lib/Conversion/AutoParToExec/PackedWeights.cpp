@@ -24,8 +24,11 @@ void ProgramBuilder::countReaders(Value value, Readers &readers) const {
     if (isView(user) || isRoundedByProduct(user)) {
       for (Value result : user->getResults())
         countReaders(result, readers);
-    } else if (isa<DotGeneralOp>(user) && use.getOperandNumber() == 1) {
-      ++readers.products;
+    } else if (auto product = dyn_cast<DotGeneralOp>(user);
+               product && use.getOperandNumber() == 1) {
+      readers.areAlike &=
+          readers.products++ == 0 || product.getLhs().getType() == readers.multiplied;
+      readers.multiplied = product.getLhs().getType();
     } else if (user->getNumResults() > 0 && runsAtLoad(user)) {
       continue; // the step does not read it
     } else if (group) {
@@ -42,9 +45,9 @@ bool ProgramBuilder::paysToPack(Value root) {
   if (isNew) {
     Readers readers;
     countReaders(root, readers);
-    weight.pays = isLoadTime(root)
-                      ? countStepReads(root) == 1 || (readers.products > 0 && readers.others == 0)
-                      : readers.products >= kManyProducts;
+    bool isReadAlike = readers.products > 0 && readers.areAlike && readers.others == 0;
+    weight.pays = isLoadTime(root) ? isReadAlike || countStepReads(root) == 1
+                                   : readers.products >= kManyProducts;
   }
   return weight.pays;
 }

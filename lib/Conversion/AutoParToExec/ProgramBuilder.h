@@ -99,8 +99,8 @@ public:
   Value createBlockedResult(Value result);
 
   /// What is behind the views that `value` is, where it is to be packed: at load if it is known
-  /// then and nothing reads it but one operation, or products as their right side; in the step if
-  /// `product` is one of many small ones that do.
+  /// then and nothing reads it but one operation, or products alike as their right side; in the
+  /// step if `product` is one of many small ones that do.
   std::optional<PackSource> packSource(Value value, DotGeneralOp product = {});
   /// The packed right side of a product, the same for all products of its geometry; null where it
   /// is read as it lies.
@@ -189,6 +189,8 @@ private:
 
   struct Readers {
     int64_t products = 0; ///< of which it is the right side
+    Type multiplied;      ///< the left side of one of them
+    bool areAlike = true; ///< all have left sides of that type
     int64_t others = 0;
   };
   struct PackedForm {

@@ -56,7 +56,7 @@ module {
 
 // CHECK-LABEL: exec.program
 // CHECK-NOT: exec.pack
-// CHECK: func.func
+// CHECK: exec.timetable
 module {
   autopar.origin @w : tensor<64x64xf32> in "m.onnx" at 0
   func.func @main(%x: tensor<64x64xf32> {autopar.name = "x"}, %w: tensor<64x64xf32> {autopar.name = "w", autopar.origin = @w})
@@ -65,6 +65,24 @@ module {
     %b = autopar.dot_general %a, %w contract [1] x [1] : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
     %sum = autopar.binary add %x, %w : tensor<64x64xf32>
     return %b, %sum : tensor<64x64xf32>, tensor<64x64xf32>
+  }
+}
+
+// -----
+
+// Nor is one that products of other shapes read, whose layouts would be others.
+
+// CHECK-LABEL: exec.program
+// CHECK-NOT: exec.pack
+// CHECK: exec.timetable
+module {
+  autopar.origin @w : tensor<64x64xf32> in "m.onnx" at 0
+  func.func @main(%x: tensor<64x64xf32> {autopar.name = "x"}, %y: tensor<96x64xf32> {autopar.name = "y"},
+                  %w: tensor<64x64xf32> {autopar.name = "w", autopar.origin = @w})
+      -> (tensor<64x64xf32> {autopar.name = "a"}, tensor<96x64xf32> {autopar.name = "b"}) {
+    %a = autopar.dot_general %x, %w contract [1] x [1] : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+    %b = autopar.dot_general %y, %w contract [1] x [1] : (tensor<96x64xf32>, tensor<64x64xf32>) -> tensor<96x64xf32>
+    return %a, %b : tensor<64x64xf32>, tensor<96x64xf32>
   }
 }
 
