@@ -170,11 +170,15 @@ void PipelineEstimates::forget(double share, const std::set<PipelinePlace> &left
 /// the fewest micro-batches with them.
 void PipelineEstimates::findStart() {
   for (size_t stages = choices.stages.size(); stages-- > 0;) {
-    SmallVector<PipelinePlace> places = offered.startsOf(stages);
-    for (PipelinePlace &place : places)
+    SmallVector<PipelinePlace> places;
+    for (PipelinePlace place : offered.startsOf(stages)) {
       while (place.microBatches + 1 < choices.microBatches.size() && choices.stages[stages] > 1 &&
              choices.microBatches[place.microBatches] < kFilled * choices.stages[stages])
         ++place.microBatches;
+      for (int more = 0; more < choices.countsToDouble; ++more, ++place.microBatches)
+        if (place.microBatches < choices.microBatches.size())
+          places.push_back(place);
+    }
     estimate(places);
     SmallVector<PipelinePlace> leaner;
     for (PipelinePlace place : places)

@@ -25,12 +25,23 @@ static std::vector<int64_t> stageCounts(int64_t devices) {
   return counts;
 }
 
-/// Powers of two, or little else, that divide the batch.
+/// Powers of two, or little else, that divide the batch. Rising.
+static std::vector<int64_t> divisorsFrom(int64_t samples) {
+  std::vector<int64_t> divisors{1};
+  for (int64_t divisor = 2; divisor <= samples; ++divisor)
+    if (samples % divisor == 0 && divisor >= 2 * divisors.back())
+      divisors.push_back(divisor);
+  return divisors;
+}
+
+/// Such numbers, and those that leave a micro-batch such a number of samples, which more ranks can
+/// share evenly: 15,360 samples in 64 are 240 each, in 120 they are 128. Rising.
 static std::vector<int64_t> microBatchCounts(int64_t samples) {
-  std::vector<int64_t> counts{1};
-  for (int64_t count = 2; count <= samples; ++count)
-    if (samples % count == 0 && count >= 2 * counts.back())
-      counts.push_back(count);
+  std::vector<int64_t> counts = divisorsFrom(samples);
+  for (int64_t size : divisorsFrom(samples))
+    counts.push_back(samples / size);
+  llvm::sort(counts);
+  counts.erase(std::unique(counts.begin(), counts.end()), counts.end());
   return counts;
 }
 
@@ -50,6 +61,7 @@ mlir::autopar::pipelineChoices(ModuleOp module, const AutoShardOptions &options,
     return ::autopar::Status::badInput(
         "micro-batches: the model has no input with a batch dimension");
   choices.microBatches = microBatchCounts(*samples);
+  choices.countsToDouble = llvm::isPowerOf2_64(static_cast<uint64_t>(*samples)) ? 1 : 2;
   return choices;
 }
 
@@ -116,8 +128,11 @@ PipelinePlace PipelinePlaces::leanest(PipelinePlace place) const {
 /// by one more or less.
 SmallVector<PipelinePlace> PipelinePlaces::neighbours(PipelinePlace place) const {
   SmallVector<PipelinePlace> found;
-  for (auto [microBatches, stages] :
-       std::initializer_list<std::pair<int, int>>{{1, 0}, {-1, 0}, {0, 1}, {0, -1}, {1, 1}}) {
+  SmallVector<std::pair<int, int>> moves;
+  for (int step = 1; step <= choices.countsToDouble; ++step)
+    moves.append({{step, 0}, {-step, 0}, {step, 1}});
+  moves.append({{0, 1}, {0, -1}});
+  for (auto [microBatches, stages] : moves) {
     PipelinePlace other = place; // below 0: very large
     other.microBatches += microBatches;
     do

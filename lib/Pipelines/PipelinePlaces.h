@@ -14,6 +14,7 @@ struct PipelineChoices {
   std::vector<int64_t> microBatches; ///< rising; one entry: the module is split already
   std::vector<int64_t> stages;       ///< rising; meshes, where several stages take turns on one
   std::vector<std::string> schedules;
+  int countsToDouble = 1; ///< steps in `microBatches` to a number about twice as large
 };
 
 /// What `options` leave to cost.

@@ -140,6 +140,17 @@ def test_stages_that_take_turns_are_tried_where_their_own_bubble_may_win(tmp_pat
     assert found["kernels_us"] <= 1.006 * turns["kernels_us"]  # turns have to save half a percent
 
 
+def test_micro_batches_of_a_batch_that_is_no_power_of_two_are_shared_evenly(tmp_path):
+    """Of 40 samples on two meshes of four ranks, 5 micro-batches of 8 against the best of 1, 2, 4 and 8: those of 20, 10 and 5 samples."""
+    models.save("gpt2-124m", tmp_path / "gpt2.onnx", weights=False, layers=8, hidden=1024, heads=16, vocab=8000)
+    pipeline = ["--stages", "2", "--pipeline-schedule", "1f1b"]
+
+    def step_us(count: Any) -> float:
+        return planned(tmp_path / "gpt2.onnx", "batch=40,seq=1024", "presets:a100x4x2", *pipeline, "--micro-batches", count)["believed"]["step_us"]
+
+    assert step_us("auto") <= step_us(5) < 0.97 * min(step_us(count) for count in (2, 4, 8))
+
+
 @pytest.mark.parametrize("options, near", [(TRAIN, 0.1), ([*TRAIN, "--stages", "2", "--micro-batches", "4"], 0.1 if BF16 else 0.15), ([], 0.3)])
 def test_a_plan_tells_the_memory_that_its_programs_have_planned(tmp_path, options, near):
     """And about what they would need where it is planned only, far from the limit too; inference packs weights, which only programs know."""
