@@ -26,9 +26,11 @@ void ProgramBuilder::countReaders(Value value, Readers &readers) const {
         countReaders(result, readers);
     } else if (auto product = dyn_cast<DotGeneralOp>(user);
                product && use.getOperandNumber() == 1) {
-      readers.areAlike &=
-          readers.products++ == 0 || product.getLhs().getType() == readers.multiplied;
+      readers.areAlike &= !readers.multiplied || product.getLhs().getType() == readers.multiplied;
       readers.multiplied = product.getLhs().getType();
+      // A product counts once for all micro-batches, each of which has it written out.
+      StringRef name = getOpId(product).split('@').first;
+      readers.products += name.empty() || readers.names.insert(name).second;
     } else if (user->getNumResults() > 0 && runsAtLoad(user)) {
       continue; // the step does not read it
     } else if (group) {

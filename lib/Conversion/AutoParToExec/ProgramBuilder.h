@@ -188,7 +188,8 @@ private:
   };
 
   struct Readers {
-    int64_t products = 0; ///< of which it is the right side
+    int64_t products = 0; ///< of one micro-batch, of which it is the right side
+    llvm::StringSet<> names;
     Type multiplied;      ///< the left side of one of them
     bool areAlike = true; ///< all have left sides of that type
     int64_t others = 0;

@@ -32,11 +32,11 @@ bool isSum(Operation *op) {
 /// Whether nothing reads a value but one more sum.
 bool isTermOnly(Value value) { return value.hasOneUse() && isSum(*value.user_begin()); }
 
-/// A product that is a term, perhaps cast to the type of the sum.
+/// A product that is nothing but a term, perhaps cast to the type of the sum.
 DotGeneralOp productOf(Value term) {
-  if (auto cast = term.getDefiningOp<CastOp>(); cast && cast.getInput().hasOneUse())
+  if (auto cast = term.getDefiningOp<CastOp>(); cast && term.hasOneUse())
     term = cast.getInput();
-  return term.getDefiningOp<DotGeneralOp>();
+  return term.hasOneUse() ? term.getDefiningOp<DotGeneralOp>() : DotGeneralOp();
 }
 
 /// Whether copying what it multiplies moves fewer elements than adding its result to a sum, as
@@ -48,12 +48,17 @@ bool hasFewTerms(DotGeneralOp product) {
              product.getType().getNumElements();
 }
 
+/// Whether both run at one time on one mesh.
+bool areTogether(Operation *one, Operation *other) {
+  return llvm::all_of(ArrayRef<StringRef>{"autopar.phase", kStageAttribute},
+                      [&](StringRef name) { return one->getAttr(name) == other->getAttr(name); });
+}
+
 /// Products with equal keys are stacked.
-using Kind = std::tuple<Type, Type, Attribute, Attribute, Attribute, Attribute>;
+using Kind = std::tuple<Type, Type, Attribute, Attribute>;
 Kind kindOf(DotGeneralOp product) {
-  return {product.getLhs().getType(),        product.getRhs().getType(),
-          product.getLhsContractAttr(),      product.getRhsContractAttr(),
-          product->getAttr("autopar.phase"), product->getAttr(kStageAttribute)};
+  return {product.getLhs().getType(), product.getRhs().getType(), product.getLhsContractAttr(),
+          product.getRhsContractAttr()};
 }
 
 /// All terms of the sums that end in `root`, from its left to its right.
@@ -78,16 +83,14 @@ public:
     SmallVector<Value> terms = termsOf(root), rest;
     llvm::MapVector<Kind, SmallVector<DotGeneralOp>> kinds;
     for (Value term : terms)
-      if (DotGeneralOp product = productOf(term); product && hasFewTerms(product))
+      if (DotGeneralOp product = stackable(term))
         kinds[kindOf(product)].push_back(product);
     kinds.remove_if([](auto &kind) { return kind.second.size() < kManyProducts; });
     if (kinds.empty())
       return;
-    for (Value term : terms) {
-      DotGeneralOp product = productOf(term);
-      if (!product || !hasFewTerms(product) || !kinds.contains(kindOf(product)))
+    for (Value term : terms)
+      if (DotGeneralOp product = stackable(term); !product || !kinds.contains(kindOf(product)))
         rest.push_back(term);
-    }
     for (auto &[kind, products] : kinds)
       rest.push_back(stacked(products));
     Value sum = rest.front();
@@ -99,6 +102,12 @@ public:
   }
 
 private:
+  /// The product that a term is, if it may be stacked; else null.
+  DotGeneralOp stackable(Value term) const {
+    DotGeneralOp product = productOf(term);
+    return product && hasFewTerms(product) && areTogether(product, root) ? product : DotGeneralOp();
+  }
+
   Value stacked(ArrayRef<DotGeneralOp> products) {
     DotGeneralOp first = products.front();
     auto sides = [&](auto side) {
