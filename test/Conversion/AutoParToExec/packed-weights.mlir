@@ -107,3 +107,23 @@ func.func @main(%x: tensor<4x64xf32> {autopar.name = "x"}, %w: tensor<64x64xf32>
   %twice = autopar.binary add %w, %w : tensor<64x64xf32>
   return %h, %twice : tensor<4x64xf32>, tensor<64x64xf32>
 }
+
+// -----
+
+// One product of eight micro-batches is one.
+
+// CHECK-LABEL: exec.program
+// CHECK-NOT: exec.pack
+// CHECK: exec.timetable
+func.func @main(%x: tensor<4x64xf32> {autopar.name = "x"}, %w: tensor<64x64xf32> {autopar.name = "w"})
+    -> (tensor<4x64xf32> {autopar.name = "y"}) {
+  %a = autopar.dot_general %x, %w contract [1] x [1] {autopar.id = "fc@0"} : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
+  %b = autopar.dot_general %a, %w contract [1] x [1] {autopar.id = "fc@1"} : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
+  %c = autopar.dot_general %b, %w contract [1] x [1] {autopar.id = "fc@2"} : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
+  %d = autopar.dot_general %c, %w contract [1] x [1] {autopar.id = "fc@3"} : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
+  %e = autopar.dot_general %d, %w contract [1] x [1] {autopar.id = "fc@4"} : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
+  %f = autopar.dot_general %e, %w contract [1] x [1] {autopar.id = "fc@5"} : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
+  %g = autopar.dot_general %f, %w contract [1] x [1] {autopar.id = "fc@6"} : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
+  %h = autopar.dot_general %g, %w contract [1] x [1] {autopar.id = "fc@7"} : (tensor<4x64xf32>, tensor<64x64xf32>) -> tensor<4x64xf32>
+  return %h : tensor<4x64xf32>
+}
