@@ -6,6 +6,7 @@
 
 include "autopar/Transforms/FormGroupsPasses.td"
 include "autopar/Transforms/PreparePasses.td"
+include "autopar/Transforms/ProductPasses.td"
 include "mlir/Pass/PassBase.td"
 
 def HoldAcrossPhasesPass : Pass<"autopar-hold-across-phases", "mlir::func::FuncOp"> {
