@@ -319,6 +319,9 @@ public:
     out.evaluated = i.evaluated();
     out.commits = i.commits();
     out.arithmetic = dtype(i.arithmetic());
+    if (i.awaits() && take(*i.awaits(), sizeof(fb::Await)))
+      for (const fb::Await *earlier : *i.awaits())
+        out.awaits.push_back({earlier->entry(), earlier->instruction()});
     return out;
   }
 

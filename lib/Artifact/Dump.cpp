@@ -139,6 +139,15 @@ private:
     out << " queue " << kQueues[size_t(instruction.queue)];
     if (!instruction.after.empty())
       out << " after [" << list(instruction.after) << "]";
+    if (!instruction.awaits.empty()) {
+      out << " awaits [";
+      for (size_t i = 0; i < instruction.awaits.size(); ++i) {
+        const Await &earlier = instruction.awaits[i];
+        out << (i ? ", " : "") << program->entries[size_t(earlier.entry)].name << "["
+            << earlier.instruction << "]";
+      }
+      out << "]";
+    }
     out << " id \"" << instruction.id << "\" key \"" << instruction.profileKey << "\" flops "
         << instruction.flops << " " << name(instruction.arithmetic) << " bytes "
         << instruction.bytes << (instruction.evaluated ? " evaluated" : "")

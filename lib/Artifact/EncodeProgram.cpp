@@ -168,8 +168,15 @@ public:
     auto payload = std::visit([&](const auto &p) { return encode(p); }, i.payload);
     // The union's NONE comes first, so its numbers are the variant's plus one.
     auto kind = fb::Payload(i.payload.index() + 1);
+    Offset<flatbuffers::Vector<const fb::Await *>> awaits;
+    if (!i.awaits.empty()) {
+      std::vector<fb::Await> all;
+      for (const Await &earlier : i.awaits)
+        all.emplace_back(earlier.entry, earlier.instruction);
+      awaits = builder.CreateVectorOfStructs(all);
+    }
     return fb::CreateInstruction(builder, uint8_t(i.queue), after, id, key, i.flops, i.bytes, kind,
-                                 payload, i.evaluated, i.commits, uint8_t(i.arithmetic));
+                                 payload, i.evaluated, i.commits, uint8_t(i.arithmetic), awaits);
   }
 
   template <typename T>

@@ -13,7 +13,7 @@ namespace autopar::artifact {
 
 constexpr char kMagic[8] = {'A', 'U', 'T', 'O', 'P', 'A', 'R', '\x1a'};
 constexpr uint32_t kMajor = 1;
-constexpr uint32_t kMinor = 2;
+constexpr uint32_t kMinor = 3;
 constexpr uint64_t kHeaderBytes = 4096;
 constexpr uint64_t kAlignment = 4096;
 /// The header digest covers the bytes before it.
@@ -38,8 +38,9 @@ enum RequiredFlag : uint64_t {
   kPartsOfRows = 1,  ///< attention whose rows are a part of a triangle's (Attention::shardValue)
   kWindows = 2,      ///< attention to a window of keys (AttentionGeometry::window)
   kMadeMatrices = 4, ///< grouped products whose matrices a kernel makes (GroupedProduct::maker)
+  kRows = 8,         ///< timetables of several rows, which wait as Instruction::awaits says
 };
-constexpr uint64_t kKnownFlags = kPartsOfRows | kWindows | kMadeMatrices;
+constexpr uint64_t kKnownFlags = kPartsOfRows | kWindows | kMadeMatrices | kRows;
 
 /// Little-endian, as on disk.
 struct Header {

@@ -67,7 +67,7 @@ private:
   Status readHeader(Header &header);
   Status readSections(const Header &header, std::vector<TocEntry> &toc);
   Status takeSection(const TocEntry &entry, const SectionInfo &info);
-  Status verifyMeaning();
+  Status verifyMeaning(uint64_t requiredFlags);
 };
 
 namespace {
@@ -212,10 +212,14 @@ Status Reader::Image::takeSection(const TocEntry &entry, const SectionInfo &info
   return Status::ok();
 }
 
-Status Reader::Image::verifyMeaning() {
+Status Reader::Image::verifyMeaning(uint64_t requiredFlags) {
   std::vector<const Program *> all;
   for (size_t i = 0; i < programs.size(); ++i) {
     std::string section = "section PROGRAM of class " + std::to_string(i);
+    if (programs[i].timetable.size() > 1 && !(requiredFlags & kRows))
+      return Status::badInput("timetable: has several rows, written when each waited for all of "
+                              "the one before; compile the model again")
+          .at(section);
     AUTOPAR_RETURN_IF_ERROR(verifyProgram(programs[i], constants.size()).at(section));
     AUTOPAR_RETURN_IF_ERROR(verifyNames(programs[i]).at(section));
     AUTOPAR_RETURN_IF_ERROR(verifyKernels(programs[i], target, kernels[i]).at(section));
@@ -235,7 +239,7 @@ Status Reader::Image::verify() {
     AUTOPAR_RETURN_IF_ERROR(takeSection(entry, info).at(describe(entry)));
     sections.push_back(std::move(info));
   }
-  return verifyMeaning();
+  return verifyMeaning(header.requiredFlags);
 }
 
 Result<Reader> Reader::open(const std::string &path) {

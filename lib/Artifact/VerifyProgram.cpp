@@ -4,6 +4,7 @@
 #include "autopar/Artifact/Layout.h"
 #include "autopar/Artifact/Verify.h"
 
+#include <algorithm>
 #include <set>
 
 namespace autopar::artifact {
@@ -148,6 +149,8 @@ private:
         if (earlier < 0 || size_t(earlier) >= i)
           return bad(where + ": waits for instruction " + std::to_string(earlier) +
                      ", which is not earlier");
+      for (const Await &earlier : instruction.awaits)
+        AUTOPAR_RETURN_IF_ERROR(verify(earlier, entry).at(where));
       if (instruction.evaluated && instruction.commits)
         return bad(where + ": an evaluation must not commit");
       if (instruction.flops < 0 || instruction.bytes < 0)
@@ -157,6 +160,25 @@ private:
               .at(where));
     }
     slotsOfEntry.push_back(entrySlots);
+    return Status::ok();
+  }
+
+  Status verify(const Await &earlier, const Entry &entry) {
+    auto isInTime = [&](const Entry &other) {
+      return std::any_of(program.timetable.begin(), program.timetable.end(),
+                         [&](const TimetableRow &row) {
+                           return row.entry >= 0 && size_t(row.entry) < program.entries.size() &&
+                                  &program.entries[size_t(row.entry)] == &other;
+                         });
+    };
+    if (earlier.entry < 0 || size_t(earlier.entry) >= program.entries.size() ||
+        !isInTime(program.entries[size_t(earlier.entry)]) || !isInTime(entry))
+      return bad("awaits an instruction of entry " + std::to_string(earlier.entry) +
+                 ", but no row of the timetable runs them both");
+    const Entry &other = program.entries[size_t(earlier.entry)];
+    if (earlier.instruction < 0 || size_t(earlier.instruction) >= other.instructions.size())
+      return bad("awaits instruction " + std::to_string(earlier.instruction) + " of entry " +
+                 other.name + ", which has " + std::to_string(other.instructions.size()));
     return Status::ok();
   }
 

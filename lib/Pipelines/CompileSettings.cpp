@@ -5,6 +5,7 @@
 #include "autopar/Conversion/KernelsToCpu.h"
 #include "autopar/Conversion/KernelsToCuda.h"
 #include "autopar/Import/Onnx/MultiDevice.h"
+#include "autopar/Plan/ScheduleRounds.h"
 #include "autopar/Transforms/LibraryAttention.h"
 #include "autopar/Transforms/LibraryConvolution.h"
 #include "autopar/Transforms/TrainingEpilogues.h"
@@ -131,6 +132,10 @@ Status CompileSettings::chooseTarget() {
       oldest = type.name;
     }
   }
+  if (!::autopar::useRoundsFromName(options.rounds))
+    return {StatusCode::Usage,
+            "--rounds: expected auto, always or never, got \"" + options.rounds + "\""};
+  lower.rounds = options.rounds;
   if (!attentionModeFromName(options.attention))
     return {StatusCode::Usage,
             "--attention: expected auto, fused or products, got \"" + options.attention + "\""};

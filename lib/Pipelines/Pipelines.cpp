@@ -302,10 +302,15 @@ void mlir::autopar::addOrder(OpPassManager &manager, const AutoShardOptions &sha
   manager.addPass(createEvaluateStepPass(evaluate));
 }
 
+void mlir::autopar::addWriteOut(OpPassManager &manager, const AutoShardOptions &shard,
+                                const LowerOptions &lower, bool few) {
+  manager.addPass(createSchedulePass({lower.rounds, few, shard.cluster, lower.target}));
+}
+
 static void addSchedule(OpPassManager &manager, const AutoShardOptions &shard,
                         const LowerOptions &lower) {
   addOrder(manager, shard, lower);
-  manager.addPass(createSchedulePass({lower.fewMicroBatches, shard.cluster, lower.target}));
+  addWriteOut(manager, shard, lower, lower.fewMicroBatches);
 }
 
 static void addLower(OpPassManager &manager, const LowerOptions &lower) {

@@ -121,7 +121,7 @@ FailureOr<PlanJudge::Lowered> PlanJudge::lowered(const Plan &plan, OwningOpRef<M
   own.refuse = false; // who fits the plan wants to know by how much
   PassManager manager(module.getContext());
   manager.enableVerifier(false);
-  manager.addPass(createSchedulePass({few, options.cluster, lower.target}));
+  addWriteOut(manager, options, lower, few);
   if (failed(manager.run(*ordered)))
     return failure();
   for (Phase phase : {Phase::Lower, Phase::PlanMemory})

@@ -75,8 +75,7 @@ struct ProgramEmitter {
         buffer.name = view.getName().str();
         buffer.offset = *root.getOffset() + offset;
         buffer.bytes = view.getBytes();
-        buffer.slots = root.getSlots();
-        buffer.slotStride = root.getSlotStride();
+        std::tie(buffer.slots, buffer.slotStride) = exec::slotsOf(view.getResult());
         buffer.space = static_cast<artifact::Space>(root.getSpace());
       } else {
         continue;

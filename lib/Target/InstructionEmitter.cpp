@@ -134,6 +134,10 @@ artifact::Instruction mlir::autopar::emitInstruction(Operation *op, ProgramIndic
       static_cast<artifact::Queue>(cast<exec::InstructionOpInterface>(op).getQueue());
   if (auto after = op->getAttrOfType<DenseI32ArrayAttr>("after"))
     instruction.after = after.asArrayRef().vec();
+  auto awaits = op->getAttrOfType<DictionaryAttr>("awaits");
+  for (NamedAttribute entry : awaits ? awaits.getValue() : ArrayRef<NamedAttribute>())
+    for (int32_t earlier : cast<DenseI32ArrayAttr>(entry.getValue()).asArrayRef())
+      instruction.awaits.push_back({indices.entries.lookup(entry.getName().getValue()), earlier});
   if (auto id = op->getAttrOfType<StringAttr>("id"))
     instruction.id = id.str();
   if (auto key = op->getAttrOfType<StringAttr>("key"))

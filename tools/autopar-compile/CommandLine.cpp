@@ -168,6 +168,7 @@ Result<CommandLine> Options::values() const {
   options.packWeights = packWeights;
   options.target = target;
   options.targetCpu = targetCpu;
+  options.rounds = rounds;
   options.attention = attention;
   options.convolutions = convolutions;
   options.activationGradients = activationGradients;

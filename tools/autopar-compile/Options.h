@@ -199,6 +199,11 @@ struct Options {
       "target",
       cl::desc("who runs the program: cpu or cuda; default: what the cluster's devices are"),
       cl::value_desc("cpu|cuda"), cl::cat(category)};
+  cl::opt<std::string> rounds{
+      "rounds",
+      cl::desc("write what micro-batches repeat once, and run it as often: auto (where that is at "
+               "least half of the step), always or never; default auto"),
+      cl::init("auto"), cl::value_desc("auto|always|never"), cl::cat(category)};
   cl::opt<std::string> attention{
       "attention",
       cl::desc("auto: one call where the target has one (default), fused: always, products: two "

@@ -39,7 +39,7 @@ ordered_json rowOf(const runtime::ExecutionEvent &event, const artifact::Program
   const artifact::Entry &entry = program.entries[size_t(event.entry)];
   const artifact::Instruction &instruction = entry.instructions[size_t(event.instruction)];
   return {{"ph", "X"},
-          {"name", instruction.id},
+          {"name", instruction.idIn(event.slot)},
           {"cat", entry.name},
           {"pid", rank},
           {"tid", int(instruction.queue)},

@@ -199,7 +199,8 @@ protected:
       instruction.id = id;
       program.entries[0].instructions.push_back(instruction);
     }
-    CapturedStep step(program, *own.device,
+    SharedProgram shared(program);
+    CapturedStep step(shared, *own.device,
                       [&](const Instruction &instruction, int32_t,
                           std::span<const Token> after) -> Result<Token> {
                         AUTOPAR_RETURN_IF_ERROR(beforeIssue(instruction));

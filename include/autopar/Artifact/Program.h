@@ -428,11 +428,20 @@ struct Read {
 using Payload = std::variant<Launch, Matmul, Convolution, Pack, Reorder, Collective, Permute, Send,
                              Recv, Copy, Read, Attention, GroupedProduct>;
 
+/// An instruction of an entry that earlier rows of the timetable ran.
+struct Await {
+  int32_t entry = 0;
+  int32_t instruction = 0;
+};
+
 struct Instruction {
   Queue queue = Queue::Compute;
   /// Earlier instructions of the same entry that must be complete first. Order within one queue
   /// needs no mention.
   std::vector<int32_t> after;
+  /// Of each of these the latest run, in a row before this one, must be complete; where no earlier
+  /// row ran its entry, nothing is waited for.
+  std::vector<Await> awaits;
   std::string id;         ///< op id, e.g. "h.0/attn/dot"
   std::string profileKey; ///< e.g. "dot/4x64x128/f32"
   /// What the cost model is asked with: FLOPs and their type, bytes read and written. Of
@@ -446,6 +455,10 @@ struct Instruction {
   /// It writes what lasts from step to step. It waits until the guards are known, and is left out
   /// where one of them is not finite.
   bool commits = false;
+
+  /// What it is called in a row of a slot: `id@7` of slot 4 is `id@11`, as what runs once per
+  /// micro-batch has its number behind its name and a slot counts micro-batches.
+  std::string idIn(int32_t slot) const;
 };
 
 /// A named list of instructions. "load" runs once after the parameters were read; others run as the
@@ -461,7 +474,8 @@ struct Entry {
   }
 };
 
-/// One row of a step: run an entry with its slot (micro-batch).
+/// One row of a step: run an entry with its slot (micro-batch). Rows follow each other as if they
+/// were one list: queues go on in order, and what else is waited for instructions say.
 struct TimetableRow {
   int32_t entry = 0;
   int32_t slot = 0;

@@ -128,6 +128,10 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
       *this, "few-micro-batches",
       llvm::cl::desc("write out only as many as show what a step holds: to be judged, not run"),
       llvm::cl::init(false)};
+  Option<std::string> rounds{
+      *this, "rounds",
+      llvm::cl::desc("what micro-batches repeat is written once: auto, always or never"),
+      llvm::cl::init("auto")};
   Option<std::string> attention{
       *this, "attention",
       llvm::cl::desc("auto (one call where the target has one), fused or products"),
@@ -179,6 +183,9 @@ void buildPhase(OpPassManager &manager, Phase phase, const AutoShardOptions &sha
 /// Adds the passes that begin the phase schedule: behind them operations are in the order in which
 /// a micro-batch runs, and the module says what its step takes (autopar-evaluate-step).
 void addOrder(OpPassManager &manager, const AutoShardOptions &shard, const LowerOptions &lower);
+/// Adds the rest of it, which writes micro-batches out: all, or `few` that tell what they hold.
+void addWriteOut(OpPassManager &manager, const AutoShardOptions &shard, const LowerOptions &lower,
+                 bool few);
 /// Runs the passes of one phase. What they leave is verified where the program has a new form:
 /// after every pass it would take a third of the time of a deep model.
 LogicalResult runPhase(ModuleOp module, Phase phase, const AutoShardOptions &shard,

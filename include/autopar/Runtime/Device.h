@@ -40,8 +40,6 @@ public:
   /// What is issued until end() is recorded and does not run. Its tokens are only good for what is
   /// issued after it.
   virtual Status begin() = 0;
-  /// What is issued from here on comes after everything that was issued since begin().
-  virtual Status join() = 0;
   static constexpr int32_t kMostMarks = 8; ///< of a queue
   /// When what `after` says has run, reached() says `number` of the queue, from 1 to kMostMarks.
   virtual Status mark(artifact::Queue queue, int32_t number, std::span<const Token> after) = 0;

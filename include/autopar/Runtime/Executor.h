@@ -27,6 +27,7 @@ enum class Progress { Done, Pending, Error };
 struct ExecutionEvent {
   int32_t entry = 0;
   int32_t instruction = 0;
+  int32_t slot = 0; ///< of the row that ran it
   int64_t step = 0; ///< -1 for "load"
   int64_t beginNs = 0, endNs = 0;
 };
@@ -46,22 +47,44 @@ public:
 
   const artifact::Program &program;
 
-  /// What decides when the instructions of an entry start, close together: it is looked at far more
-  /// often than they run.
+  /// An instruction that runs: `rows[row]` runs the entry whose instruction it is.
+  struct Place {
+    int32_t row, instruction;
+  };
+  /// The rows of a load or a step as one list, numbered through. What decides when they start lies
+  /// close together: it is looked at far more often than they run.
   struct Order {
+    std::vector<artifact::TimetableRow> rows;
+    std::vector<Place> places;
     std::array<std::vector<int32_t>, artifact::kQueueCount> queues; ///< in program order
     std::vector<artifact::Queue> service;                           ///< queues in use
     struct Wait {
-      int32_t index; ///< of an earlier instruction
+      int32_t index; ///< of an earlier one of the list
       artifact::Queue queue;
     };
     std::vector<Wait> after;       ///< of all instructions
     std::vector<int32_t> afterEnd; ///< per instruction: where its part of `after` ends
+
+    size_t afterBegin(int32_t index) const {
+      return index == 0 ? 0 : size_t(afterEnd[size_t(index) - 1]);
+    }
   };
-  const Order &orderOf(int32_t entry) const { return orders[size_t(entry)]; }
+  const Order &load() const { return loading; }
+  const Order &step() const { return stepping; }
+
+  const artifact::TimetableRow &rowAt(const Order &order, int32_t index) const {
+    return order.rows[size_t(order.places[size_t(index)].row)];
+  }
+  const artifact::Instruction &instructionAt(const Order &order, int32_t index) const {
+    const artifact::Entry &entry = program.entries[size_t(rowAt(order, index).entry)];
+    return entry.instructions[size_t(order.places[size_t(index)].instruction)];
+  }
+  /// "step[3] fc", for messages.
+  std::string describe(const Order &order, int32_t index) const;
 
 private:
-  std::vector<Order> orders;
+  Order orderOf(std::vector<artifact::TimetableRow> rows) const;
+  Order loading, stepping;
 };
 
 class CapturedStep;
@@ -132,15 +155,13 @@ private:
   ParameterSource &parameters;
   const Clock &clock;
 
-  std::vector<artifact::TimetableRow> rows; ///< of the running load or step
-  size_t row = 0;
-  bool isRunningRow = false;
+  const SharedProgram::Order *running; ///< load or step
+  bool hasBegun = false;
   bool mustReadParameters = false;
   int64_t step = -1;
   StepKind kind = StepKind::Whole;
   std::optional<bool> guardsHold; ///< once an instruction of the step wanted to commit
   NonFiniteSearch search;
-  int64_t order = 0; ///< instructions of the rows before
   QueueState queues[artifact::kQueueCount];
   std::vector<Issued> issued;
   std::vector<uint8_t> hasEnded; ///< per instruction; only of queues that end in any order
@@ -148,7 +169,8 @@ private:
   std::vector<Token> tokens;     ///< per instruction, of those
   std::vector<Token> awaitedTokens;
   size_t remaining = 0;
-  int32_t lastEntry = -1, lastIndex = -1;
+  const SharedProgram::Order *lastOrder = nullptr; ///< of what was issued last; null: nothing yet
+  int32_t lastIndex = -1;
   Status failure;
   bool isRecording = false;
   std::vector<ExecutionEvent> recorded;
@@ -156,10 +178,11 @@ private:
   std::unique_ptr<CapturedStep> captured; ///< null: steps are not captured
   bool isReplaying = false;
 
-  const SharedProgram::Order *runningOrder = nullptr;
-  const artifact::Entry &entry() const { return program.entries[size_t(rows[row].entry)]; }
+  const artifact::Instruction &at(int32_t index) const {
+    return shared.instructionAt(*running, index);
+  }
   Status readParameters();
-  void beginRow();
+  void begin();
   void writeControl(artifact::ControlWord word, int64_t value);
   /// Finds out what is complete of what was issued. Where this or the next fails, `failure` says
   /// why.

@@ -344,8 +344,12 @@ def SchedulePass : Pass<"autopar-schedule", "mlir::ModuleOp"> {
     transfers are messages: sent as soon as the value is there, received one row of the schedule before it
     is needed. Rows that run together are written operation by operation, so that one computes while the other waits for
     a collective, by the cost model on the cluster (the option's, else the module's); where none is known one behind the other.
+    What many micro-batches repeat in the middle of a step is written once, between autopar.round_begin and
+    autopar.round_end: see docs/rationale/Rounds.md.
   }];
   let options = [
+    Option<"rounds", "rounds", "std::string", "\"auto\"",
+           "whether what micro-batches repeat is written once: auto (where that is at least half of the step), always or never">,
     Option<"few", "few-micro-batches", "bool", "false",
            "write out no more micro-batches than show all that a step holds at one time, and mark the module with "
            "autopar.few_micro_batches where those are not all: such a step is for judging, and computes something else">,

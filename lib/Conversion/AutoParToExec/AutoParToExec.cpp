@@ -56,11 +56,29 @@ ProgramBuilder::ProgramBuilder(func::FuncOp function, StringRef name, OpBuilder 
     return op;
   };
   auto load = entry("load", loadBuilder);
-  entry("step", stepBuilder);
+  SmallVector<Attribute> rows;
+  SmallVector<int64_t> slots;
+  auto row = [&](exec::EntryOp of, int64_t slot) {
+    rows.push_back(FlatSymbolRefAttr::get(of.getSymNameAttr()));
+    slots.push_back(slot);
+  };
+  auto begins = function.getBody().front().getOps<RoundBeginOp>();
+  if (begins.empty()) {
+    row(entry("step", stepBuilder), 0);
+  } else {
+    auto begin = *begins.begin();
+    rounds.emplace(function.getContext());
+    rounds->count = begin.getCount();
+    rounds->step = begin.getStep();
+    row(entry("step.head", stepBuilder), 0);
+    exec::EntryOp round = entry("step.round", rounds->round);
+    for (int64_t number = 0; number < rounds->count; ++number)
+      row(round, number * rounds->step);
+    row(entry("step.tail", rounds->tail), slots.back());
+  }
   builder.setInsertionPointToEnd(body);
-  exec::TimetableOp::create(
-      builder, loc, builder.getArrayAttr({FlatSymbolRefAttr::get(builder.getContext(), "step")}),
-      builder.getDenseI64ArrayAttr({0}));
+  exec::TimetableOp::create(builder, loc, builder.getArrayAttr(rows),
+                            builder.getDenseI64ArrayAttr(slots));
   declarations.setInsertionPoint(load);
 }
 
@@ -130,6 +148,12 @@ LogicalResult ProgramBuilder::lowerNow(Operation *op) {
     return lowerConstant(constant);
   if (auto index = dyn_cast<ShardIndexOp>(op))
     return lowerShardIndex(index);
+  if (auto begin = dyn_cast<RoundBeginOp>(op))
+    return beginRounds(begin);
+  if (auto end = dyn_cast<RoundEndOp>(op))
+    return endRounds(end);
+  if (auto slice = dyn_cast<RoundSliceOp>(op))
+    return lowerRoundSlice(slice);
   if (auto dot = dyn_cast<DotGeneralOp>(op))
     return lowerDotGeneral(*this, dot, {}, dot.getResult());
   if (auto convolution = dyn_cast<autopar::ConvolutionOp>(op))

@@ -187,6 +187,21 @@ private:
     }
   };
 
+  /// What the step repeats.
+  struct Rounds {
+    explicit Rounds(MLIRContext *context) : round(context), tail(context) {}
+    /// Where rounds find a value that one hands on to the next.
+    struct Found {
+      StridedView view;
+      bool isBlocked = false;
+      bool isFixed = false; ///< all rounds find the same
+    };
+    int64_t count = 1, step = 1;
+    OpBuilder round, tail; ///< instructions of a round, and of what comes behind all of them
+    SmallVector<Found> found;
+    DenseMap<Operation *, Operation *> handedOn, handedTo; ///< buffers
+  };
+
   struct Readers {
     int64_t products = 0; ///< of one micro-batch, of which it is the right side
     llvm::StringSet<> names;
@@ -232,6 +247,15 @@ private:
   /// A buffer that a kernel fills with the one number of a constant, where it is first used.
   Value fillConstant(ConstantOp op);
   LogicalResult lowerShardIndex(ShardIndexOp op);
+  LogicalResult beginRounds(RoundBeginOp op);
+  LogicalResult endRounds(RoundEndOp op);
+  /// Lets the next round find `value` where this one found what it was handed on.
+  LogicalResult handOn(Value value, const Rounds::Found &found, Operation *op);
+  /// Whether two buffers may be one in all rounds.
+  bool mayBeOne(const StridedView &left, const StridedView &found);
+  /// Whether the step's arguments, constants or what runs at load lie there.
+  bool isLasting(Value buffer) const;
+  LogicalResult lowerRoundSlice(RoundSliceOp op);
   /// The place in the list, at the end where it was not there.
   static int64_t numberOf(SmallVector<NumberedPositions> &list, NumberedPositions wanted);
   LogicalResult lowerKernel(Operation *op);
@@ -256,6 +280,7 @@ private:
   size_t number = 0; ///< of the mesh that runs it
   SymbolTable symbols;
   OpBuilder declarations, loadBuilder, stepBuilder;
+  std::optional<Rounds> rounds;
   bool atLoad = false;
   bool readsAtLoad = false; ///< whether the operation that is lowered now is one of `load`
   bool hasChannelsLast = false;

@@ -33,9 +33,10 @@ Status CapturedStep::check(const Program &program, Device &device,
   return Status::ok();
 }
 
-CapturedStep::CapturedStep(const Program &program, Device &device, Issue issue)
-    : program(program), capture(*device.capture()), device(device), issue(std::move(issue)) {
-  for (const Port &port : program.ports)
+CapturedStep::CapturedStep(const SharedProgram &shared, Device &device, Issue issue)
+    : shared(shared), order(shared.step()), capture(*device.capture()), device(device),
+      issue(std::move(issue)) {
+  for (const Port &port : shared.program.ports)
     hasGuards |= port.guards;
 }
 
@@ -102,11 +103,11 @@ Result<CapturedStep::Recorded> CapturedStep::record() {
   Recorded made;
   std::array<int32_t, kQueueCount> counts{};
   bool isBefore = true;
-  for (const TimetableRow &row : program.timetable)
-    for (const Instruction &instruction : program.entries[size_t(row.entry)].instructions) {
-      isBefore &= !instruction.commits;
-      counts[size_t(instruction.queue)] += isActive(instruction, isBefore);
-    }
+  for (size_t i = 0; i < order.places.size(); ++i) {
+    const Instruction &instruction = shared.instructionAt(order, int32_t(i));
+    isBefore &= !instruction.commits;
+    counts[size_t(instruction.queue)] += isActive(instruction, isBefore);
+  }
   int32_t most = *std::max_element(counts.begin(), counts.end());
   if (most == 0)
     return made;
@@ -123,49 +124,45 @@ Result<CapturedStep::Recorded> CapturedStep::record() {
 
 Result<int32_t> CapturedStep::recordGraph(Recorded &made) {
   AUTOPAR_RETURN_IF_ERROR(capture.begin());
-  AUTOPAR_RETURN_IF_ERROR(recordRows(made));
+  AUTOPAR_RETURN_IF_ERROR(recordInstructions(made));
   return capture.end();
 }
 
-Status CapturedStep::recordRows(Recorded &made) {
+Status CapturedStep::recordInstructions(Recorded &made) {
   bool isBefore = true;
-  for (size_t row = 0; row < program.timetable.size(); ++row) {
-    const TimetableRow &at = program.timetable[row];
-    const Entry &entry = program.entries[size_t(at.entry)];
-    if (row > 0)
-      AUTOPAR_RETURN_IF_ERROR(capture.join());
-    // What tells that an instruction is complete; of one that is left out, what it would have come
-    // after.
-    std::vector<std::vector<Token>> ends(entry.instructions.size());
-    std::array<const std::vector<Token> *, kQueueCount> last{};
-    for (size_t i = 0; i < entry.instructions.size(); ++i) {
-      const Instruction &instruction = entry.instructions[i];
-      size_t queue = size_t(instruction.queue);
-      isBefore &= !instruction.commits;
-      for (int32_t earlier : instruction.after)
-        ends[i].insert(ends[i].end(), ends[size_t(earlier)].begin(), ends[size_t(earlier)].end());
-      // Of one queue, each comes after the one before, also where a communicator gives them streams
-      // of its own.
-      bool isActiveNow = isActive(instruction, isBefore);
-      if (last[queue] && (!isActiveNow || !endsInAnyOrder(instruction.queue)))
-        ends[i].insert(ends[i].end(), last[queue]->begin(), last[queue]->end());
-      if (isActiveNow) {
-        auto token = issue(instruction, at.slot, ends[i]);
-        if (!token)
-          return token.status().at(describe({row, int32_t(i)}));
-        ends[i] = {*token};
-        std::vector<Place> &places = made.places[queue];
-        places.push_back({row, int32_t(i)});
-        int32_t count = int32_t(places.size());
-        if (count % made.perMark == 0)
-          AUTOPAR_RETURN_IF_ERROR(capture.mark(instruction.queue, count / made.perMark, ends[i]));
-        made.last[queue] = *token;
-      }
-      last[queue] = &ends[i];
+  // What tells that an instruction is complete; of one that is left out, what it would have come
+  // after.
+  std::vector<std::vector<Token>> ends(order.places.size());
+  std::array<const std::vector<Token> *, kQueueCount> last{};
+  for (size_t i = 0; i < ends.size(); ++i) {
+    const Instruction &instruction = shared.instructionAt(order, int32_t(i));
+    size_t queue = size_t(instruction.queue);
+    isBefore &= !instruction.commits;
+    for (size_t wait = order.afterBegin(int32_t(i)); wait < size_t(order.afterEnd[i]); ++wait) {
+      const std::vector<Token> &earlier = ends[size_t(order.after[wait].index)];
+      ends[i].insert(ends[i].end(), earlier.begin(), earlier.end());
     }
+    // Of one queue, each comes after the one before, also where a communicator gives them streams
+    // of its own.
+    bool isActiveNow = isActive(instruction, isBefore);
+    if (last[queue] && (!isActiveNow || !endsInAnyOrder(instruction.queue)))
+      ends[i].insert(ends[i].end(), last[queue]->begin(), last[queue]->end());
+    if (isActiveNow) {
+      auto token = issue(instruction, shared.rowAt(order, int32_t(i)).slot, ends[i]);
+      if (!token)
+        return token.status().at(shared.describe(order, int32_t(i)));
+      ends[i] = {*token};
+      std::vector<int32_t> &places = made.places[queue];
+      places.push_back(int32_t(i));
+      int32_t count = int32_t(places.size());
+      if (count % made.perMark == 0)
+        AUTOPAR_RETURN_IF_ERROR(capture.mark(instruction.queue, count / made.perMark, ends[i]));
+      made.last[queue] = *token;
+    }
+    last[queue] = &ends[i];
   }
   // Which queue is at its end; where there is one only, its token says so.
-  auto hasPlaces = [](const std::vector<Place> &places) { return !places.empty(); };
+  auto hasPlaces = [](const std::vector<int32_t> &places) { return !places.empty(); };
   if (std::count_if(made.places.begin(), made.places.end(), hasPlaces) < 2)
     return Status::ok();
   for (size_t queue = 0; queue < kQueueCount; ++queue)
@@ -175,24 +172,18 @@ Status CapturedStep::recordRows(Recorded &made) {
   return Status::ok();
 }
 
-std::string CapturedStep::describe(const Place &place) const {
-  const Entry &entry = program.entries[size_t(program.timetable[place.row].entry)];
-  return entry.name + "[" + std::to_string(place.instruction) + "] " +
-         entry.instructions[size_t(place.instruction)].id;
-}
-
 std::string CapturedStep::unfinished() const {
   if (!running)
     return "nothing yet";
   std::string text;
   for (size_t queue = 0; queue < kQueueCount; ++queue) {
-    const std::vector<Place> &places = running->places[queue];
+    const std::vector<int32_t> &places = running->places[queue];
     size_t first = size_t(capture.reached(Queue(queue))) * size_t(running->perMark);
     if (first >= places.size())
       continue;
     size_t end = std::min(first + size_t(running->perMark), places.size());
-    text += (text.empty() ? "one of " : ", or of ") + describe(places[first]) +
-            (end - first > 1 ? " to " + describe(places[end - 1]) : "");
+    text += (text.empty() ? "one of " : ", or of ") + shared.describe(order, places[first]) +
+            (end - first > 1 ? " to " + shared.describe(order, places[end - 1]) : "");
   }
   return (text.empty() ? "behind the last instruction" : text) +
          ", which run as one (--profile runs them one by one)";

@@ -25,7 +25,8 @@ public:
   /// Gives an instruction to the device or the communicator while the device records.
   using Issue = std::function<Result<Token>(const artifact::Instruction &instruction, int32_t slot,
                                             std::span<const Token> after)>;
-  CapturedStep(const artifact::Program &program, Device &device, Issue issue);
+  /// All outlive it.
+  CapturedStep(const SharedProgram &shared, Device &device, Issue issue);
 
   /// Begins a step; false where it has to run one by one: an inspection, and the first of its kind,
   /// in which libraries load what they need.
@@ -38,18 +39,16 @@ public:
 
 private:
   enum class Part { Before, Committing, Held }; ///< Held: the rest of a step that may not commit
-  struct Place {
-    size_t row;
-    int32_t instruction;
-  };
   struct Recorded {
     int32_t graph = -1; ///< -1: nothing of it runs
     int32_t perMark = 1;
-    std::array<std::vector<Place>, artifact::kQueueCount> places; ///< in the order they were issued
-    std::array<Token, artifact::kQueueCount> last{};              ///< while it is recorded
+    /// Of the step's instructions, in the order in which they were issued.
+    std::array<std::vector<int32_t>, artifact::kQueueCount> places;
+    std::array<Token, artifact::kQueueCount> last{}; ///< while it is recorded
   };
 
-  const artifact::Program &program;
+  const SharedProgram &shared;
+  const SharedProgram::Order &order;
   Capture &capture;
   Device &device;
   Issue issue;
@@ -64,9 +63,8 @@ private:
   Status begin();
   Result<Recorded> record();
   Result<int32_t> recordGraph(Recorded &made);
-  Status recordRows(Recorded &made);
+  Status recordInstructions(Recorded &made);
   bool isActive(const artifact::Instruction &instruction, bool isBefore) const;
-  std::string describe(const Place &place) const;
 };
 
 } // namespace autopar::runtime

@@ -19,32 +19,61 @@ constexpr Queue kServiceOrder[] = {Queue::Receive, Queue::Send, Queue::Communica
 } // namespace
 
 SharedProgram::SharedProgram(const Program &program) : program(program) {
-  for (const Entry &entry : program.entries) {
-    Order &order = orders.emplace_back();
+  std::vector<TimetableRow> rows;
+  for (size_t i = 0; i < program.entries.size(); ++i)
+    if (program.entries[i].name == "load")
+      rows.push_back({int32_t(i), 0});
+  loading = orderOf(std::move(rows));
+  stepping = orderOf(program.timetable);
+}
+
+SharedProgram::Order SharedProgram::orderOf(std::vector<TimetableRow> rows) const {
+  Order order;
+  order.rows = std::move(rows);
+  std::vector<int32_t> lastRuns(program.entries.size(), -1); // where the latest row of each begins
+  for (size_t row = 0; row < order.rows.size(); ++row) {
+    const Entry &entry = program.entries[size_t(order.rows[row].entry)];
+    int32_t begin = int32_t(order.places.size());
     for (size_t i = 0; i < entry.instructions.size(); ++i) {
       const Instruction &instruction = entry.instructions[i];
-      order.queues[size_t(instruction.queue)].push_back(int32_t(i));
+      order.queues[size_t(instruction.queue)].push_back(int32_t(order.places.size()));
+      order.places.push_back({int32_t(row), int32_t(i)});
       for (int32_t earlier : instruction.after)
-        order.after.push_back({earlier, entry.instructions[size_t(earlier)].queue});
+        order.after.push_back({begin + earlier, entry.instructions[size_t(earlier)].queue});
+      for (const Await &earlier : instruction.awaits)
+        if (int32_t last = lastRuns[size_t(earlier.entry)]; last >= 0)
+          order.after.push_back(
+              {last + earlier.instruction, program.entries[size_t(earlier.entry)]
+                                               .instructions[size_t(earlier.instruction)]
+                                               .queue});
       order.afterEnd.push_back(int32_t(order.after.size()));
     }
-    for (Queue queue : kServiceOrder)
-      if (!order.queues[size_t(queue)].empty())
-        order.service.push_back(queue);
+    lastRuns[size_t(order.rows[row].entry)] = begin;
   }
+  for (Queue queue : kServiceOrder)
+    if (!order.queues[size_t(queue)].empty())
+      order.service.push_back(queue);
+  return order;
+}
+
+std::string SharedProgram::describe(const Order &order, int32_t index) const {
+  const TimetableRow &row = rowAt(order, index);
+  return program.entries[size_t(row.entry)].name + "[" +
+         std::to_string(order.places[size_t(index)].instruction) + "] " +
+         instructionAt(order, index).idIn(row.slot);
 }
 
 Executor::Executor(const SharedProgram &shared, const RankTable &table, int32_t rank,
                    Device &device, Communicator &communicator, ParameterSource &parameters,
                    const Clock &clock)
     : shared(shared), program(shared.program), table(table), rank(rank), device(device),
-      communicator(communicator), parameters(parameters), clock(clock) {}
+      communicator(communicator), parameters(parameters), clock(clock), running(&shared.load()) {}
 
 Executor::~Executor() = default;
 
 Status Executor::captureSteps() {
   AUTOPAR_RETURN_IF_ERROR(CapturedStep::check(program, device, communicator));
-  captured = std::make_unique<CapturedStep>(program, device,
+  captured = std::make_unique<CapturedStep>(shared, device,
                                             [this](const Instruction &instruction, int32_t slot,
                                                    std::span<const Token> after) -> Result<Token> {
                                               if (!isCommunication(instruction.payload))
@@ -57,25 +86,19 @@ Status Executor::captureSteps() {
 }
 
 void Executor::startLoad() {
-  rows.clear();
-  for (size_t i = 0; i < program.entries.size(); ++i)
-    if (program.entries[i].name == "load")
-      rows.push_back({int32_t(i), 0});
-  row = 0;
+  running = &shared.load();
   step = -1;
   kind = StepKind::Whole;
-  isRunningRow = false;
+  hasBegun = false;
   mustReadParameters = true;
 }
 
 void Executor::startStep(int64_t number, StepKind wanted) {
-  rows = program.timetable;
-  row = 0;
+  running = &shared.step();
   step = number;
   kind = wanted;
   guardsHold.reset();
-  order = 0;
-  isRunningRow = false;
+  hasBegun = false;
   writeControl(ControlWord::Step, number);
   writeControl(ControlWord::Evaluation, kind == StepKind::Evaluation);
   isReplaying = captured && !isRecording && failure.isOk() && captured->start(kind);
@@ -104,16 +127,15 @@ Status Executor::readParameters() {
   return Status::ok();
 }
 
-void Executor::beginRow() {
-  runningOrder = &shared.orderOf(rows[row].entry);
+void Executor::begin() {
   for (size_t queue = 0; queue < kQueueCount; ++queue)
-    queues[queue] = {&runningOrder->queues[queue]};
+    queues[queue] = {&running->queues[queue]};
   issued.clear();
-  hasEnded.assign(entry().instructions.size(), 0);
+  hasEnded.assign(running->places.size(), 0);
   isAhead.assign(hasEnded.size(), 0);
   tokens.assign(hasEnded.size(), 0);
   remaining = hasEnded.size();
-  isRunningRow = true;
+  hasBegun = true;
 }
 
 Progress Executor::advance() {
@@ -126,22 +148,17 @@ Progress Executor::advance() {
   }
   if (isReplaying)
     return replay();
-  while (row < rows.size()) {
-    if (!isRunningRow)
-      beginRow();
-    // Only what completes lets others start.
-    for (bool isFirst = true; remaining > 0; isFirst = false) {
-      bool moved = completeIssued();
-      for (size_t i = 0; (moved || isFirst) && i < runningOrder->service.size(); ++i)
-        moved |= start(runningOrder->service[i]);
-      if (!failure.isOk())
-        return fail(failure);
-      if (!moved && !isFirst)
-        return Progress::Pending;
-    }
-    order += int64_t(entry().instructions.size());
-    isRunningRow = false;
-    ++row;
+  if (!hasBegun)
+    begin();
+  // Only what completes lets others start.
+  for (bool isFirst = true; remaining > 0; isFirst = false) {
+    bool moved = completeIssued();
+    for (size_t i = 0; (moved || isFirst) && i < running->service.size(); ++i)
+      moved |= start(running->service[i]);
+    if (!failure.isOk())
+      return fail(failure);
+    if (!moved && !isFirst)
+      return Progress::Pending;
   }
   return Progress::Done;
 }
@@ -177,8 +194,8 @@ bool Executor::completeIssued() {
       continue;
     }
     if (kind == StepKind::Inspection)
-      failure = search.visit(program, entry().instructions[size_t(instruction.index)],
-                             order + instruction.index, rows[row].slot, device);
+      failure = search.visit(program, at(instruction.index), instruction.index,
+                             shared.rowAt(*running, instruction.index).slot, device);
     complete(instruction);
     moved = true;
   }
@@ -207,15 +224,15 @@ bool Executor::start(Queue name) {
   bool ended = false;
   while (queue.next < queue.order->size() && failure.isOk()) {
     int32_t index = (*queue.order)[queue.next];
-    const Instruction &instruction = entry().instructions[size_t(index)];
+    const Instruction &instruction = at(index);
     bool runsAhead = canRunAhead(instruction);
     if (!endsInAnyOrder(name) && queue.issued > (runsAhead ? queue.ahead : 0))
       break;
     // What was complete stays complete, so each of them is looked at once.
     if (queue.awaited < 0)
-      queue.awaited = index == 0 ? 0 : runningOrder->afterEnd[size_t(index) - 1];
-    for (; queue.awaited < runningOrder->afterEnd[size_t(index)]; ++queue.awaited)
-      if (!isSatisfied(runningOrder->after[size_t(queue.awaited)], runsAhead))
+      queue.awaited = int32_t(running->afterBegin(index));
+    for (; queue.awaited < running->afterEnd[size_t(index)]; ++queue.awaited)
+      if (!isSatisfied(running->after[size_t(queue.awaited)], runsAhead))
         return ended;
     ++queue.next;
     queue.awaited = -1;
@@ -224,11 +241,14 @@ bool Executor::start(Queue name) {
       ended = true;
       continue;
     }
-    lastEntry = rows[row].entry;
+    lastOrder = running;
     lastIndex = index;
     Issued next{index, name, false, runsAhead, 0, recorded.size()};
-    if (isRecording)
-      recorded.push_back({rows[row].entry, index, step, clock.nowNs(), 0});
+    if (isRecording) {
+      const TimetableRow &row = shared.rowAt(*running, index);
+      recorded.push_back({row.entry, running->places[size_t(index)].instruction, row.slot, step,
+                          clock.nowNs(), 0});
+    }
     auto token = issue(instruction, index, next.isCommunication);
     if (!token) {
       failure = token.status();
@@ -358,7 +378,7 @@ bool Executor::awaitsDevice() const {
 }
 
 Result<Token> Executor::issue(const Instruction &instruction, int32_t index, bool &communicates) {
-  int32_t slot = rows[row].slot;
+  int32_t slot = shared.rowAt(*running, index).slot;
   communicates = isCommunication(instruction.payload);
   if (communicates)
     return communicate(instruction.payload, slot, table, device, communicator);
@@ -368,9 +388,8 @@ Result<Token> Executor::issue(const Instruction &instruction, int32_t index, boo
     return Token{0};
   }
   awaitedTokens.clear();
-  for (int32_t i = index == 0 ? 0 : runningOrder->afterEnd[size_t(index) - 1];
-       i < runningOrder->afterEnd[size_t(index)]; ++i) {
-    const SharedProgram::Order::Wait &earlier = runningOrder->after[size_t(i)];
+  for (size_t i = running->afterBegin(index); i < size_t(running->afterEnd[size_t(index)]); ++i) {
+    const SharedProgram::Order::Wait &earlier = running->after[i];
     if (!isComplete(earlier) && tokens[size_t(earlier.index)] != 0)
       awaitedTokens.push_back(tokens[size_t(earlier.index)]);
   }
@@ -380,16 +399,12 @@ Result<Token> Executor::issue(const Instruction &instruction, int32_t index, boo
 std::string Executor::lastInstruction() const {
   if (isReplaying)
     return captured->unfinished();
-  if (lastEntry < 0)
-    return "nothing yet";
-  const Entry &last = program.entries[size_t(lastEntry)];
-  return last.name + "[" + std::to_string(lastIndex) + "] " +
-         last.instructions[size_t(lastIndex)].id;
+  return lastOrder ? shared.describe(*lastOrder, lastIndex) : "nothing yet";
 }
 
 Progress Executor::fail(const Status &status) {
   std::string where = "rank " + std::to_string(rank);
-  if (isRunningRow)
+  if (hasBegun)
     where += (step < 0 ? std::string(", loading") : ", step " + std::to_string(step)) + ", " +
              lastInstruction();
   failure = status.at(where);

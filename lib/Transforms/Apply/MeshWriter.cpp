@@ -13,7 +13,7 @@ using ::autopar::ScheduleRow;
 using ::autopar::StagePhase;
 
 MeshWriter::MeshWriter(const StagedFunction &source, const ::autopar::Schedule &schedule,
-                       int32_t mesh)
+                       const ::autopar::ScheduleRounds *scheduleRounds, int32_t mesh)
     : source(source), schedule(schedule), mesh(mesh), builder(source.function) {
   target = cast<func::FuncOp>(source.function->cloneWithoutRegions());
   builder.insert(target);
@@ -24,23 +24,45 @@ MeshWriter::MeshWriter(const StagedFunction &source, const ::autopar::Schedule &
   Block *block = target.addEntryBlock();
   builder.setInsertionPointToStart(block);
   perMicroBatch.resize(schedule.microBatches);
+  if (scheduleRounds) {
+    round = scheduleRounds->rows[mesh];
+    rounds.emplace(*scheduleRounds, builder);
+  }
 }
 
-void MeshWriter::write(RowsTogether *together) {
+LogicalResult MeshWriter::write(RowsTogether *together) {
   collect();
   for (BlockArgument argument : source.function.getArguments())
     passOn(argument, source.stages.of(argument));
   writeOnce(MicroBatchPhase::Before);
+  writeRows(together);
+  writeOnce(MicroBatchPhase::After);
+  writeReturn();
+  return rounds ? rounds->handOn() : success();
+}
+
+void MeshWriter::writeRows(RowsTogether *together) {
   std::vector<ScheduleRow> order = schedule.rows[mesh];
+  size_t roundBegin = round ? round->first : order.size();
+  size_t roundEnd = round ? round->first + round->count : order.size();
   // Rows without work (a first stage that computes no gradient of its input) are none.
   if (schedule.stages > 1) {
     auto isEmpty = [&](const ScheduleRow &row) { return rows[{row.stage, row.phase}].empty(); };
     for (size_t row = 0; row + 1 < order.size(); ++row)
       order[row].withNext &= !isEmpty(order[row + 1]);
+    roundEnd -= std::count_if(order.begin(), order.begin() + roundEnd, isEmpty);
+    roundBegin -= std::count_if(order.begin(), order.begin() + roundBegin, isEmpty);
     llvm::erase_if(order, isEmpty);
   }
   size_t received = 0;
   for (size_t row = 0, end = 0; row < order.size(); row = end) {
+    if (rounds && row == roundBegin) {
+      rounds->begin(target.getLoc());
+      forgetParts();
+    } else if (rounds && row == roundEnd) {
+      rounds->end(target.getLoc());
+      forgetParts();
+    }
     end = row + (order[row].withNext ? 2 : 1);
     for (; received < std::min(order.size(), end + schedule.receivesAhead); ++received)
       receiveFor(order[received]);
@@ -50,8 +72,13 @@ void MeshWriter::write(RowsTogether *together) {
       for (size_t one = row; one < end; ++one)
         writeRow(order[one]);
   }
-  writeOnce(MicroBatchPhase::After);
-  writeReturn();
+}
+
+void MeshWriter::forgetParts() {
+  for (Operation &op : source.function.getBody().front().without_terminator())
+    if (isa<MicroBatchOp, MicroBatchIndexOp>(op))
+      for (IRMapping &mapping : perMicroBatch)
+        mapping.erase(op.getResult(0));
 }
 
 bool MeshWriter::isHere(Operation *op) const {
@@ -190,6 +217,7 @@ Value MeshWriter::receive(TransferOp op, int64_t microBatch) {
 
 void MeshWriter::startReceiving(TransferOp op, int64_t microBatch) {
   int64_t number = isEach(op) ? microBatch : kOnce;
+  MeshRounds::Scope scope(rounds ? &*rounds : nullptr, op, number);
   SmallVector<Value> &parts = coming[{op, number}];
   if (!parts.empty())
     return;
@@ -209,6 +237,7 @@ void MeshWriter::startReceiving(TransferOp op, int64_t microBatch) {
 
 /// Joins the innermost dimension first.
 Value MeshWriter::putTogether(TransferOp op, int64_t microBatch, ArrayRef<Value> received) {
+  MeshRounds::Scope scope(rounds ? &*rounds : nullptr, op, isEach(op) ? microBatch : kOnce);
   SmallVector<Value> parts(received);
   const TransferRoute *route = source.routeOf(op);
   for (int64_t dim = op.getType().getRank(); route && dim-- > 0;) {
@@ -249,6 +278,7 @@ void MeshWriter::sendOn(Value value, int64_t microBatch) {
         sent->setAttr(kOpTimeAttribute, us);
     };
     Value local = resolve(value, microBatch);
+    MeshRounds::Scope scope(rounds ? &*rounds : nullptr, transfer, number);
     const TransferRoute *route = source.routeOf(transfer);
     if (!route)
       send(local, {});
@@ -272,16 +302,33 @@ Value MeshWriter::partOf(Value value, ArrayRef<int64_t> start, ArrayRef<int64_t>
 }
 
 Value MeshWriter::takePart(MicroBatchOp op, int64_t microBatch) {
-  Value input = resolve(op.getInput(), kOnce);
-  auto all = cast<RankedTensorType>(input.getType());
-  SmallVector<int64_t> shape(all.getShape()), starts(all.getRank(), 0);
-  shape.front() = 1;
-  starts.front() = microBatch;
-  auto slice =
-      SliceOp::create(builder, op.getLoc(), RankedTensorType::get(shape, all.getElementType()),
-                      input, starts, SmallVector<int64_t>(all.getRank(), 1));
-  name(slice, op, microBatch);
+  Value slice = partAt(resolve(op.getInput(), kOnce), microBatch, op.getLoc());
+  name(slice.getDefiningOp(), op, microBatch);
   return ReshapeOp::create(builder, op.getLoc(), op.getType(), slice);
+}
+
+Value MeshWriter::partAt(Value all, int64_t microBatch, Location loc) {
+  auto type = cast<RankedTensorType>(all.getType());
+  SmallVector<int64_t> shape(type.getShape()), starts(type.getRank(), 0);
+  shape.front() = 1;
+  auto part = RankedTensorType::get(shape, type.getElementType());
+  if (rounds && rounds->part() == MeshRounds::Part::Within)
+    return RoundSliceOp::create(builder, loc, part, all, microBatch);
+  starts.front() = rounds ? rounds->numberOf(microBatch) : microBatch;
+  return SliceOp::create(builder, loc, part, all, starts, SmallVector<int64_t>(type.getRank(), 1));
+}
+
+Value MeshWriter::indexOf(MicroBatchIndexOp op, int64_t microBatch) {
+  if (!rounds || rounds->part() != MeshRounds::Part::Within)
+    return i64Scalar(builder, op.getLoc(), rounds ? rounds->numberOf(microBatch) : microBatch);
+  int64_t count = source.microBatches.count();
+  auto numbers = llvm::to_vector(llvm::seq<int64_t>(0, count));
+  auto type = RankedTensorType::get({count}, builder.getI64Type());
+  Value all = ConstantOp::create(builder, op.getLoc(),
+                                 DenseElementsAttr::get(type, ArrayRef<int64_t>(numbers)));
+  Value slice = partAt(all, microBatch, op.getLoc());
+  name(slice.getDefiningOp(), op, microBatch);
+  return ReshapeOp::create(builder, op.getLoc(), cast<RankedTensorType>(op.getType()), slice);
 }
 
 //===-- Operations ---------------------------------------------------------------------------===//
@@ -290,12 +337,15 @@ void MeshWriter::write(Operation *op, int64_t microBatch) {
   IRMapping &mapping = mappingFor(op, microBatch);
   if (op->getNumResults() > 0 && mapping.contains(op->getResult(0)))
     return;
+  MeshRounds::Scope scope(rounds ? &*rounds : nullptr, op, isEach(op) ? microBatch : kOnce);
   if (auto part = dyn_cast<MicroBatchOp>(op)) {
     mapping.map(part.getResult(), takePart(part, microBatch));
-    return sendOn(part.getResult(), microBatch);
+    if (sentParts.insert({op, microBatch}).second)
+      sendOn(part.getResult(), microBatch);
+    return;
   }
-  if (isa<MicroBatchIndexOp>(op))
-    return mapping.map(op->getResult(0), i64Scalar(builder, op->getLoc(), microBatch));
+  if (auto index = dyn_cast<MicroBatchIndexOp>(op))
+    return mapping.map(op->getResult(0), indexOf(index, microBatch));
   if (auto carried = dyn_cast<CarriedOp>(op)) {
     if (microBatch > 0)
       mapping.map(op->getResult(0), handedOn.lookup(carried.getNumber()));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "Cost/RowsTogether.h"
+#include "MeshRounds.h"
 #include "StagedFunction.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -12,11 +13,12 @@ namespace mlir::autopar {
 class MeshWriter {
 public:
   /// Adds the function of the mesh, empty, to the module: @main where there is one mesh, else
-  /// @main.0, ...
-  MeshWriter(const StagedFunction &source, const ::autopar::Schedule &schedule, int32_t mesh);
+  /// @main.0, ... `rounds`, null or of the schedule, which then has one of them, outlive it.
+  MeshWriter(const StagedFunction &source, const ::autopar::Schedule &schedule,
+             const ::autopar::ScheduleRounds *rounds, int32_t mesh);
   /// Fills it. Changes nothing else, so that all meshes' may be filled at the same time. `together`
   /// puts rows in order that run together; without it they stand one behind the other.
-  void write(RowsTogether *together);
+  LogicalResult write(RowsTogether *together);
 
 private:
   static constexpr int64_t kOnce = -1; ///< in place of a micro-batch
@@ -25,6 +27,13 @@ private:
   /// Operations of this mesh's rows.
   void collect();
   void writeOnce(MicroBatchPhase phase);
+  void writeRows(RowsTogether *together);
+  /// The number of the current micro-batch, a constant where it is the same in all rounds.
+  Value indexOf(MicroBatchIndexOp op, int64_t microBatch);
+  /// Position `microBatch` of a value's first dimension, as a slice of it.
+  Value partAt(Value all, int64_t microBatch, Location loc);
+  /// What is taken from whole values is taken anew behind this: it lies elsewhere.
+  void forgetParts();
   void passOn(Value value, int64_t stage);
   void writeRow(const ::autopar::ScheduleRow &row);
   void writeTogether(ArrayRef<::autopar::ScheduleRow> pair, RowsTogether &together);
@@ -71,6 +80,9 @@ private:
   DenseMap<Operation *, int64_t> carries; ///< micro-batches that handed on
   DenseMap<Operation *, SmallVector<Value>> stacks;
   DenseMap<std::pair<Operation *, int64_t>, SmallVector<Value>> coming; ///< parts under way
+  llvm::DenseSet<std::pair<Operation *, int64_t>> sentParts; ///< of whole values, by micro-batch
+  std::optional<::autopar::ScheduleRounds::Rows> round;      ///< rows of the first round
+  std::optional<MeshRounds> rounds;
 };
 
 } // namespace mlir::autopar

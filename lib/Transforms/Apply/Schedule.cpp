@@ -16,7 +16,10 @@ namespace mlir::autopar {
 
 using namespace mlir;
 using namespace mlir::autopar;
+using ::autopar::findRounds;
 using ::autopar::Schedule;
+using ::autopar::ScheduleRounds;
+using ::autopar::UseRounds;
 
 namespace {
 
@@ -42,7 +45,15 @@ private:
     ::autopar::Result<Schedule> schedule = scheduleOf(function);
     if (!schedule)
       return function.emitOpError() << schedule.status().message();
-    if (few) {
+    std::optional<UseRounds> use = ::autopar::useRoundsFromName(rounds);
+    if (!use)
+      return getOperation().emitError()
+             << "rounds: expected auto, always or never, got \"" << rounds << "\"";
+    std::optional<ScheduleRounds> found =
+        findRounds(*schedule, stacks(source) ? UseRounds::Never : *use);
+    if (found) {
+      schedule = ::autopar::withOneRound(*schedule, *found);
+    } else if (few) {
       int32_t all = schedule->microBatches;
       schedule = ::autopar::withFewMicroBatches(*schedule);
       if (schedule->microBatches < all)
@@ -61,15 +72,24 @@ private:
     }
     std::vector<std::unique_ptr<MeshWriter>> writers;
     for (int32_t mesh = 0; mesh < schedule->meshes; ++mesh)
-      writers.push_back(std::make_unique<MeshWriter>(source, *schedule, mesh));
+      writers.push_back(
+          std::make_unique<MeshWriter>(source, *schedule, found ? &*found : nullptr, mesh));
+    SmallVector<LogicalResult> written(writers.size(), failure());
     runSideBySide(getContext(), writers.size(), [&](size_t i) {
       std::optional<RowsTogether> together;
       if (step)
         together.emplace(step->work, step->times[i]);
-      writers[i]->write(together ? &*together : nullptr);
+      written[i] = writers[i]->write(together ? &*together : nullptr);
     });
+    if (llvm::any_of(written, [](LogicalResult result) { return failed(result); }))
+      return failure();
     function.erase();
     return success();
+  }
+
+  /// Whether results are put together of what each micro-batch gives: they are kept until the end.
+  static bool stacks(const StagedFunction &source) {
+    return !source.function.getBody().front().getOps<StackMicroBatchesOp>().empty();
   }
 
   static bool runsRowsTogether(const Schedule &schedule) {

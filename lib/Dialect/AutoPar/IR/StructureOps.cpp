@@ -136,7 +136,7 @@ ShardingRule FenceOp::getShardingRule() {
 
 LogicalResult StoreOnHostOp::verify() {
   for (Operation *user : getResult().getUsers())
-    if (!isa<FetchFromHostOp>(user))
+    if (!isa<FetchFromHostOp, RoundBeginOp, RoundEndOp>(user))
       return emitOpError() << "lies in host memory, where only 'autopar.fetch_from_host' reads it, "
                               "got '"
                            << user->getName() << "'";
@@ -144,7 +144,7 @@ LogicalResult StoreOnHostOp::verify() {
 }
 
 LogicalResult FetchFromHostOp::verify() {
-  if (!getInput().getDefiningOp<StoreOnHostOp>())
+  if (!isa_and_nonnull<StoreOnHostOp, RoundBeginOp, RoundEndOp>(getInput().getDefiningOp()))
     return emitOpError("expects the result of 'autopar.store_on_host'");
   return success();
 }

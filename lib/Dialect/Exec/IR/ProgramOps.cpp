@@ -16,6 +16,16 @@ std::pair<BufferOp, int64_t> mlir::exec::rootOf(Value buffer) {
   return {buffer.getDefiningOp<BufferOp>(), offset};
 }
 
+std::pair<int64_t, int64_t> mlir::exec::slotsOf(Value buffer) {
+  while (auto view = buffer.getDefiningOp<ViewOp>()) {
+    if (view.getSlots() > 1)
+      return {view.getSlots(), view.getSlotStride()};
+    buffer = view.getBase();
+  }
+  auto root = buffer.getDefiningOp<BufferOp>();
+  return {root.getSlots(), root.getSlotStride()};
+}
+
 int64_t mlir::exec::bytesOf(Value buffer) {
   if (auto view = buffer.getDefiningOp<ViewOp>())
     return view.getBytes();
@@ -72,8 +82,13 @@ LogicalResult ViewOp::verify() {
   int64_t offset = getOffset(), bytes = getBytes();
   if (!getBase().getDefiningOp<BufferOp>() && !getBase().getDefiningOp<ViewOp>())
     return emitOpError("expected a view of a buffer or of another view");
-  if (offset < 0 || bytes < tensorBytes(tensorType()) || offset + bytes > bytesOf(getBase()))
-    return emitOpError() << "of bytes [" << offset << ", " << offset + bytes
+  int64_t slots = getSlots(), stride = getSlotStride();
+  if (slots < 1 || stride < 0)
+    return emitOpError() << "expected at least one slot, and others behind it, got " << slots
+                         << " with a stride of " << stride;
+  int64_t end = offset + (slots - 1) * stride + bytes;
+  if (offset < 0 || bytes < tensorBytes(tensorType()) || end > bytesOf(getBase()))
+    return emitOpError() << "of bytes [" << offset << ", " << end
                          << ") does not fit into its base of " << bytesOf(getBase()) << " bytes";
   return success();
 }
@@ -118,6 +133,32 @@ LogicalResult PortOp::verify() {
   return success();
 }
 
+LogicalResult HandOnOp::verify() {
+  auto from = getFrom().getDefiningOp<BufferOp>(), to = getTo().getDefiningOp<BufferOp>();
+  if (!from || !to || from == to || from.getBytes() != to.getBytes() ||
+      from.getSpace() != to.getSpace())
+    return emitOpError("expected two buffers of one space with the same number of bytes");
+  return success();
+}
+
+/// Whether there are the instructions that `op` awaits.
+static LogicalResult verifyAwaits(Operation &op, ProgramOp program) {
+  auto awaits = op.getAttrOfType<DictionaryAttr>("awaits");
+  for (NamedAttribute of : awaits ? awaits.getValue() : ArrayRef<NamedAttribute>()) {
+    auto entry = dyn_cast_or_null<EntryOp>(program.lookupSymbol(of.getName()));
+    auto indices = dyn_cast<DenseI32ArrayAttr>(of.getValue());
+    if (!entry || !indices)
+      return op.emitOpError() << "awaits " << of.getName() << " = " << of.getValue()
+                              << "; expected an entry and indices of its instructions";
+    auto count = static_cast<int32_t>(entry.getBody().front().getOperations().size());
+    for (int32_t index : indices.asArrayRef())
+      if (index < 0 || index >= count)
+        return op.emitOpError() << "awaits instruction " << index << " of @" << entry.getSymName()
+                                << ", which has " << count;
+  }
+  return success();
+}
+
 LogicalResult EntryOp::verify() {
   int32_t index = 0;
   for (Operation &op : getBody().front()) {
@@ -129,6 +170,8 @@ LogicalResult EntryOp::verify() {
       if (before < 0 || before >= index)
         return op.emitOpError() << "is instruction " << index << " and waits for " << before
                                 << ", which is not an earlier one";
+    if (failed(verifyAwaits(op, (*this)->getParentOfType<ProgramOp>())))
+      return failure();
     ++index;
   }
   return success();
@@ -139,11 +182,17 @@ LogicalResult TimetableOp::verify() {
     return emitOpError() << "expected one slot per row, got " << getEntries().size() << " rows and "
                          << getSlots().size() << " slots";
   auto program = (*this)->getParentOfType<ProgramOp>();
+  Attribute last;
+  llvm::DenseSet<Attribute> seen;
   for (Attribute entry : getEntries()) {
     auto symbol = dyn_cast<FlatSymbolRefAttr>(entry);
     if (!symbol || !isa_and_nonnull<EntryOp>(program.lookupSymbol(symbol.getAttr())))
       return emitOpError() << "names " << entry << ", which is no entry of @"
                            << program.getSymName();
+    if (!seen.insert(entry).second && entry != last)
+      return emitOpError() << "comes back to " << entry
+                           << "; expected rows of one entry to stand one behind the other";
+    last = entry;
   }
   return success();
 }

@@ -4,6 +4,7 @@
 #include "autopar/VirtualTime/FillWaits.h"
 
 #include "InstructionTime.h"
+#include "ProgramRounds.h"
 
 #include "autopar/Artifact/Program.h"
 #include "autopar/Dialect/Exec/Transforms/Passes.h"
@@ -20,15 +21,16 @@ using ::autopar::QueuedTask;
 namespace {
 
 /// The instructions of an entry with whom they depend on, by the buffers that they touch: before
-/// memory is planned a buffer holds one value.
+/// memory is planned a buffer holds one value, and what one round hands on to the next is to lie
+/// where that finds it.
 class Dependencies {
 public:
-  explicit Dependencies(EntryOp entry) {
+  Dependencies(EntryOp entry, const ProgramRounds &rounds) : rounds(rounds) {
     for (Operation &op : entry.getBody().front())
       add(cast<InstructionOpInterface>(op));
     for (auto [number, op] : llvm::enumerate(instructions))
       for (Value value : op.getReads())
-        if (accesses[rootOf(value).first].last == static_cast<int32_t>(number))
+        if (accesses[placeOf(value)].last == static_cast<int32_t>(number))
           tasks[number].keptBytes += bytesOf(value);
   }
 
@@ -42,6 +44,8 @@ private:
     int32_t last = -1;
   };
 
+  Operation *placeOf(Value value) const { return rounds.placeOf(rootOf(value).first); }
+
   void add(InstructionOpInterface op) {
     auto number = static_cast<int32_t>(tasks.size());
     auto queue = static_cast<::autopar::artifact::Queue>(op.getQueue());
@@ -53,24 +57,25 @@ private:
         task.before.push_back(other);
     };
     for (Value value : op.getReads())
-      follow(accesses[rootOf(value).first].writer);
+      follow(accesses[placeOf(value)].writer);
     for (Value value : op.getWrites()) {
-      Access &access = accesses[rootOf(value).first];
+      Access &access = accesses[placeOf(value)];
       follow(access.writer);
       llvm::for_each(access.readers, follow);
     }
     for (Value value : op.getReads()) {
-      Access &access = accesses[rootOf(value).first];
+      Access &access = accesses[placeOf(value)];
       access.readers.push_back(number);
       access.last = number;
     }
     for (Value value : op.getWrites())
-      accesses[rootOf(value).first] = {number, {}, number};
+      accesses[placeOf(value)] = {number, {}, number};
     tasks.push_back(std::move(task));
     instructions.push_back(op);
   }
 
-  DenseMap<Operation *, Access> accesses; ///< by buffer
+  const ProgramRounds &rounds;
+  DenseMap<Operation *, Access> accesses; ///< by place
 };
 
 struct FillWaitsPass : exec::impl::FillWaitsPassBase<FillWaitsPass> {
@@ -79,8 +84,9 @@ struct FillWaitsPass : exec::impl::FillWaitsPassBase<FillWaitsPass> {
   void runOnOperation() override {
     int64_t mostBytes =
         limit > 0 ? limit / ::autopar::kWorthOfWaiting : std::numeric_limits<int64_t>::max();
+    ProgramRounds rounds(getOperation());
     for (auto entry : getOperation().getOps<EntryOp>()) {
-      Dependencies found(entry);
+      Dependencies found(entry, rounds);
       Operation *last = nullptr;
       for (int32_t number : ::autopar::fillWaits(found.tasks, mostBytes).order) {
         Operation *op = found.instructions[number];

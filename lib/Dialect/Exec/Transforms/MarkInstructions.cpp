@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which instructions change what lasts from step to step, and which ones an evaluation needs.
+#include "ProgramRounds.h"
+
 #include "autopar/Dialect/Exec/Transforms/Evaluated.h"
 #include "autopar/Dialect/Exec/Transforms/Passes.h"
 
@@ -29,15 +31,6 @@ bool writesAny(Operation &op, const Buffers &buffers) {
   return meet(rootsOf(cast<InstructionOpInterface>(op).getWrites()), buffers);
 }
 
-/// Of a step.
-SmallVector<EntryOp> rowsOf(ProgramOp program) {
-  SmallVector<EntryOp> rows;
-  for (auto timetable : program.getOps<TimetableOp>())
-    for (Attribute entry : timetable.getEntries())
-      rows.push_back(cast<EntryOp>(program.lookupSymbol(cast<FlatSymbolRefAttr>(entry))));
-  return rows;
-}
-
 struct MarkInstructionsPass : exec::impl::MarkInstructionsPassBase<MarkInstructionsPass> {
   using Base::Base;
 
@@ -54,7 +47,7 @@ struct MarkInstructionsPass : exec::impl::MarkInstructionsPassBase<MarkInstructi
       if (port.getGuards())
         guards.insert(root);
     }
-    markCommits(guards, rowsOf(program));
+    markCommits(guards, llvm::to_vector(ProgramRounds(program).order()));
     markEvaluated(evaluatedInstructions(program));
   }
 
@@ -71,7 +64,7 @@ private:
       int64_t first = llvm::find(rows, entry) - rows.begin();
       if (first < known)
         continue; // what earlier rows write cannot wait
-      Block &body = entry.getBody().front();
+      Block &body = EntryOp(entry).getBody().front();
       SmallVector<Operation *> commits;
       size_t early = 0; // so many of them before the last guard
       for (Operation &op : body) {
@@ -112,24 +105,39 @@ private:
 } // namespace
 
 /// Backwards from the loss. An instruction of an entry that several rows run is among them when one
-/// of them needs it; in the others its result is not looked at.
+/// of them needs it; in the others its result is not looked at. What one of these rows finds, one
+/// before it handed on, so they are looked at until nothing is added.
 Instructions mlir::exec::evaluatedInstructions(ProgramOp program) {
+  ProgramRounds rounds(program);
+  auto placesOf = [&](ArrayRef<Value> values) {
+    Buffers places;
+    for (Value value : values)
+      places.insert(rounds.placeOf(rootOf(value).first));
+    return places;
+  };
   Buffers needed;
   for (auto port : program.getOps<PortOp>())
     if (port.getBuffer() && port.getRole() == Role::Metric && port.getName() == "loss")
-      needed.insert(rootOf(port.getBuffer()).first);
+      needed.insert(rounds.placeOf(rootOf(port.getBuffer()).first));
   Instructions evaluated;
   if (needed.empty())
     return evaluated;
-  SmallVector<EntryOp> rows = rowsOf(program);
-  for (EntryOp entry : llvm::reverse(rows))
+  auto lookAt = [&](EntryOp entry) {
+    size_t before = evaluated.size();
     for (Operation &op : llvm::reverse(entry.getBody().front())) {
+      auto instruction = cast<InstructionOpInterface>(op);
       // What a peer does with a message is not known here: they are marked from the start.
-      bool isNeeded = isa<SendOp, RecvOp>(op) ? op.hasAttr("evaluated") : writesAny(op, needed);
+      bool isNeeded = isa<SendOp, RecvOp>(op) ? op.hasAttr("evaluated")
+                                              : meet(placesOf(instruction.getWrites()), needed);
       if (!isNeeded)
         continue;
       evaluated.insert(&op);
-      needed.insert_range(rootsOf(cast<InstructionOpInterface>(op).getReads()));
+      needed.insert_range(placesOf(instruction.getReads()));
     }
+    return evaluated.size() > before;
+  };
+  for (EntryOp entry : llvm::reverse(rounds.order()))
+    while (lookAt(entry) && entry == rounds.repeated())
+      ;
   return evaluated;
 }

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dependencies between queues, from the bytes that instructions touch: run after memory is planned,
 // so that reuse of bytes is seen too.
+#include "ProgramRounds.h"
+
 #include "autopar/Artifact/Program.h"
 #include "autopar/Dialect/Exec/Transforms/Passes.h"
+
+#include "llvm/ADT/MapVector.h"
 
 #include <functional>
 #include <limits>
@@ -176,8 +180,11 @@ struct OrderQueuesPass : exec::impl::OrderQueuesPassBase<OrderQueuesPass> {
     for (auto port : getOperation().getOps<PortOp>())
       if (port.getGuards())
         guards.push_back(port.getBuffer());
+    ProgramRounds rounds(getOperation());
+    order(rounds.order());
     for (auto entry : getOperation().getOps<EntryOp>())
-      order(entry);
+      if (!llvm::is_contained(rounds.order(), entry))
+        order(entry);
     guards.clear();
   }
 
@@ -193,8 +200,8 @@ private:
     for (Value value : buffers) {
       auto [buffer, offset] = rootOf(value);
       int64_t begin = *buffer.getOffset() + offset;
-      int64_t slots = (buffer.getSlots() - 1) * buffer.getSlotStride();
-      if (int64_t bytes = slots + bytesOf(value); bytes > 0)
+      auto [slots, stride] = slotsOf(value);
+      if (int64_t bytes = (slots - 1) * stride + bytesOf(value); bytes > 0)
         ranges.push_back({buffer.getSpace(), begin, begin + bytes});
     }
     return ranges;
@@ -206,15 +213,82 @@ private:
     });
   }
 
-  void order(EntryOp entry) {
+  /// What an instruction waits for, of its own row and of those before.
+  struct Waits {
+    SmallVector<int32_t, 2> after;
+    SmallVector<std::pair<Operation *, int32_t>, 0> awaits; ///< entries, indices in them
+  };
+  /// One run of an entry.
+  struct Row {
+    Operation *entry;
+    int32_t begin; ///< of all instructions that run
+    std::vector<Waits> *waits;
+  };
+
+  /// Entries that run one behind the other; of one that does so twice, the second time stands for
+  /// all behind it.
+  void order(ArrayRef<EntryOp> entries) {
     std::vector<Access> accesses;
+    std::vector<Row> rows;
+    std::map<Operation *, std::vector<Waits>> waits; ///< by entry
     int32_t lastOf[kQueueCount];
     llvm::fill(lastOf, -1);
     LastTouched touched[kQueueCount];
     Unfinished unfinished[kQueueCount];
-    for (Operation &op : entry.getBody().front()) {
+    for (EntryOp entry : entries) {
+      std::vector<Waits> &own = waits[entry];
+      own.resize(entry.getBody().front().getOperations().size());
+      rows.push_back({entry, static_cast<int32_t>(accesses.size()), &own});
+      orderRow(rows, accesses, lastOf, touched, unfinished);
+    }
+    for (auto &[entry, own] : waits)
+      for (auto [op, found] : llvm::zip_equal(cast<EntryOp>(entry).getBody().front(), own))
+        set(&op, found);
+  }
+
+  static void set(Operation *op, Waits &found) {
+    auto sort = [](auto &list) {
+      llvm::sort(list);
+      list.erase(llvm::unique(list), list.end());
+    };
+    sort(found.after);
+    cast<InstructionOpInterface>(op).setAfter(found.after);
+    if (found.awaits.empty())
+      return;
+    sort(found.awaits);
+    llvm::MapVector<Operation *, SmallVector<int32_t>> byEntry;
+    for (auto [entry, index] : found.awaits)
+      byEntry[entry].push_back(index);
+    NamedAttrList awaits;
+    for (auto &[entry, indices] : byEntry)
+      awaits.set(cast<EntryOp>(entry).getSymName(),
+                 DenseI32ArrayAttr::get(op->getContext(), indices));
+    op->setAttr("awaits", awaits.getDictionary(op->getContext()));
+  }
+
+  static void wait(ArrayRef<Row> rows, int32_t earlier, Waits &own) {
+    const Row *row = std::prev(llvm::upper_bound(
+        rows, earlier, [](int32_t index, const Row &row) { return index < row.begin; }));
+    int32_t index = earlier - row->begin;
+    if (row == &rows.back()) {
+      own.after.push_back(index);
+      return;
+    }
+    own.awaits.emplace_back(row->entry, index);
+    // Only the last run of an instruction can be named: of those that end in any order each waits
+    // for the one before.
+    const Row *next = std::next(row);
+    if (next->entry == row->entry && next != &rows.back())
+      (*row->waits)[index].awaits.emplace_back(row->entry, index);
+  }
+
+  void orderRow(ArrayRef<Row> rows, std::vector<Access> &accesses, int32_t (&lastOf)[kQueueCount],
+                LastTouched (&touched)[kQueueCount], Unfinished (&unfinished)[kQueueCount]) {
+    int32_t begin = rows.back().begin;
+    for (Operation &op : cast<EntryOp>(rows.back().entry).getBody().front()) {
       auto instruction = cast<InstructionOpInterface>(op);
       int32_t index = accesses.size();
+      Waits &waits = (*rows.back().waits)[index - begin];
       Access access{instruction.getQueue(),
                     rangesOf(instruction.getReads()),
                     rangesOf(instruction.getWrites()),
@@ -229,9 +303,8 @@ private:
             lastOf[own] < 0 || endsInAnyOrder(own) ? -1 : accesses[lastOf[own]].knows[queue];
       if (!endsInAnyOrder(own))
         access.knows[own] = index - 1;
-      SmallVector<int32_t> after;
       auto waitFor = [&](int32_t earlier) {
-        after.push_back(earlier);
+        wait(rows, earlier, waits);
         for (size_t other = 0; other < kQueueCount; ++other)
           access.knows[other] = std::max(access.knows[other], accesses[earlier].knows[other]);
       };
@@ -254,8 +327,6 @@ private:
         }
         messages.forgetOverwritten(access);
       }
-      llvm::sort(after);
-      instruction.setAfter(after);
       lastOf[own] = index;
       if (endsInAnyOrder(own))
         unfinished[own].add(access, index);

@@ -82,16 +82,17 @@ void PlacedBuffers::add(size_t node, size_t begin, size_t end, Span life, TakenB
   add(2 * node + 1, middle, end, life, range);
 }
 
-int64_t PlacedBuffers::place(size_t index, int64_t bytes) {
-  Span life = lives[index];
+int64_t PlacedBuffers::place(llvm::ArrayRef<size_t> indices, int64_t bytes) {
   std::vector<const TakenBytes *> met;
-  collect(1, 0, leaves, life, met);
+  for (size_t index : indices)
+    collect(1, 0, leaves, lives[index], met);
   int64_t offset = base;
   // Until all that are met have agreed, one behind the other.
   for (size_t next = 0, agreed = 0; agreed < met.size(); next = (next + 1) % met.size()) {
     int64_t before = std::exchange(offset, met[next]->lowestFree(offset, bytes));
     agreed = offset == before ? agreed + 1 : 1;
   }
-  add(1, 0, leaves, life, {offset, offset + bytes});
+  for (size_t index : indices)
+    add(1, 0, leaves, lives[index], {offset, offset + bytes});
   return offset;
 }

@@ -3,6 +3,8 @@
 // a place already and live at the same time.
 #pragma once
 
+#include "llvm/ADT/ArrayRef.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -40,7 +42,9 @@ public:
 
   /// Gives buffer number `index` the lowest `bytes` that are free during its life. Returns the
   /// offset.
-  int64_t place(size_t index, int64_t bytes);
+  int64_t place(size_t index, int64_t bytes) { return place(llvm::ArrayRef(index), bytes); }
+  /// The same for buffers that are to have one place, and do not live at the same time.
+  int64_t place(llvm::ArrayRef<size_t> indices, int64_t bytes);
 
 private:
   struct Span {

@@ -4,10 +4,12 @@
 // memory management for deep neural net inference", 2020).
 #include "InstructionTime.h"
 #include "PlacedBuffers.h"
+#include "ProgramRounds.h"
 
 #include "autopar/Dialect/Exec/Transforms/Passes.h"
 #include "autopar/VirtualTime/FillWaits.h"
 
+#include "llvm/ADT/EquivalenceClasses.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -94,6 +96,42 @@ Intervals liveIntervals(ProgramOp program, int64_t alignment) {
     }
   }
   return intervals;
+}
+
+/// The instructions of an entry, counted through all entries.
+std::pair<int64_t, int64_t> timesOf(ProgramOp program, EntryOp wanted) {
+  int64_t time = 1;
+  for (auto entry : program.getOps<EntryOp>()) {
+    auto count = static_cast<int64_t>(entry.getBody().front().getOperations().size());
+    if (entry == wanted)
+      return {time, time + count - 1};
+    time += count;
+  }
+  return {0, 0};
+}
+
+/// What a round reads before it writes it has to be there for the next round too, and what it hands
+/// on until its end.
+void liveThroughRounds(ProgramOp program, const ProgramRounds &rounds, Intervals &intervals) {
+  EntryOp round = rounds.repeated();
+  if (!round)
+    return;
+  int64_t last = timesOf(program, round).second;
+  llvm::SmallDenseSet<Operation *> written, handedTo;
+  for (HandOnOp op : rounds.handOns()) {
+    handedTo.insert(op.getTo().getDefiningOp());
+    intervals[op.getFrom().getDefiningOp()].include(last);
+  }
+  for (Operation &op : round.getBody().front()) {
+    auto instruction = cast<InstructionOpInterface>(op);
+    for (Value value : instruction.getReads()) {
+      Operation *root = rootOf(value).first;
+      if (!written.contains(root) && !handedTo.contains(root))
+        intervals[root].include(last);
+    }
+    for (Value value : instruction.getWrites())
+      written.insert(rootOf(value).first);
+  }
 }
 
 bool mayContinue(Interval &replaced, Interval &written, int64_t time) {
@@ -187,7 +225,10 @@ struct PlanMemoryPass : exec::impl::PlanMemoryPassBase<PlanMemoryPass> {
       return signalPassFailure();
     }
     Intervals intervals = liveIntervals(program, alignment);
+    ProgramRounds rounds(program);
+    liveThroughRounds(program, rounds, intervals);
     continueInPlace(program, intervals);
+    SmallVector<HandOnOp> copied = findPlaces(program, rounds, intervals);
     findMessages(program, intervals);
     SmallVector<int64_t> arena(3, 0);
     for (size_t space = 0; space < arena.size(); ++space)
@@ -200,6 +241,10 @@ struct PlanMemoryPass : exec::impl::PlanMemoryPassBase<PlanMemoryPass> {
       else
         interval.buffer.erase();
     }
+    for (HandOnOp op : copied)
+      copyAtEnd(rounds.repeated(), op);
+    for (HandOnOp op : rounds.handOns())
+      op.erase();
     program.setArena(arena);
     if (refuse && limit > 0 && arena[0] > limit) {
       program.emitError() << "the program needs " << arena[0]
@@ -218,18 +263,90 @@ struct PlanMemoryPass : exec::impl::PlanMemoryPassBase<PlanMemoryPass> {
   }
 
 private:
-  /// Where buffers are, and the end of the highest; nothing where that is above `most`.
-  static std::optional<int64_t> place(ArrayRef<Interval *> rest, int64_t base, int64_t most,
-                                      function_ref<int64_t(const Interval &)> last,
-                                      std::vector<int64_t> &offsets) {
+  /// Buffers that have one place, by any of them.
+  llvm::EquivalenceClasses<Interval *> places;
+
+  /// Buffers of which each is handed on to another get one place, where they do not live at the
+  /// same time. Returns what is copied instead at the end of a round.
+  SmallVector<HandOnOp> findPlaces(ProgramOp program, const ProgramRounds &rounds,
+                                   Intervals &intervals) {
+    SmallVector<HandOnOp> copied;
+    auto intervalOf = [&](Value buffer) {
+      Interval &own = intervals[buffer.getDefiningOp()];
+      return own.within ? &intervals[own.within] : &own;
+    };
+    auto [first, last] = timesOf(program, rounds.repeated());
+    llvm::SmallDenseSet<Operation *> apart;
+    for (bool isFound = false; !isFound;) {
+      places = {};
+      isFound = true;
+      for (HandOnOp op : rounds.handOns())
+        if (!apart.contains(op) && intervalOf(op.getFrom()) != intervalOf(op.getTo()))
+          places.unionSets(intervalOf(op.getTo()), intervalOf(op.getFrom()));
+      for (HandOnOp op : rounds.handOns()) {
+        Interval *from = intervalOf(op.getFrom()), *to = intervalOf(op.getTo());
+        if (apart.contains(op) || from == to || livesOneByOne(to))
+          continue;
+        apart.insert(op);
+        to->include(first);
+        to->include(last);
+        copied.push_back(op);
+        isFound = false;
+      }
+    }
+    return copied;
+  }
+
+  /// Whether no two of the buffers that are to have one place live at the same time, and they are
+  /// of one size.
+  bool livesOneByOne(Interval *any) const {
+    SmallVector<Interval *> all(places.findLeader(any), places.member_end());
+    llvm::sort(all, [](Interval *a, Interval *b) { return a->first < b->first; });
+    for (size_t i = 1; i < all.size(); ++i)
+      if (all[i - 1]->last >= all[i]->first || all[i - 1]->bytes != all[i]->bytes)
+        return false;
+    return true;
+  }
+
+  static void copyAtEnd(EntryOp round, HandOnOp op) {
+    OpBuilder builder = OpBuilder::atBlockEnd(&round.getBody().front());
+    BufferOp from = rootOf(op.getFrom()).first;
+    auto copy = CopyOp::create(builder, op.getLoc(), from, 0, op.getTo(), 0, from.getBytes());
+    copy.setId((from.getName() + ".handed_on").str());
+    copy.setKey("copy");
+    copy.setBytes(2 * from.getBytes());
+    for (Operation &other : round.getBody().front())
+      if (other.hasAttr("evaluated") &&
+          llvm::any_of(cast<InstructionOpInterface>(other).getWrites(),
+                       [&](Value value) { return rootOf(value).first == from; }))
+        copy.setEvaluated(true);
+  }
+
+  /// Where buffers are, and the end of the highest; nothing where that is above `most`. Of those
+  /// that have one place the first stands for all.
+  std::optional<int64_t> place(ArrayRef<Interval *> rest, int64_t base, int64_t most,
+                               function_ref<int64_t(const Interval &)> last,
+                               std::vector<int64_t> &offsets) const {
     std::vector<Lifetime> lifetimes;
-    for (const Interval *interval : rest)
+    DenseMap<const Interval *, SmallVector<size_t, 1>> placedAs;
+    for (auto [index, interval] : llvm::enumerate(rest)) {
       lifetimes.push_back({interval->first, std::max(interval->last, last(*interval))});
+      if (places.contains(interval))
+        placedAs[places.getLeaderValue(interval)].push_back(index);
+    }
     PlacedBuffers placed(lifetimes, base);
     int64_t peak = base;
+    offsets.assign(rest.size(), -1);
     for (auto [index, interval] : llvm::enumerate(rest)) {
-      offsets.push_back(placed.place(index, interval->bytes));
-      peak = std::max(peak, offsets.back() + interval->bytes);
+      if (offsets[index] >= 0)
+        continue;
+      SmallVector<size_t, 1> own{index};
+      if (places.contains(interval))
+        own = placedAs.lookup(places.getLeaderValue(interval));
+      int64_t offset = placed.place(own, interval->bytes);
+      for (size_t each : own)
+        offsets[each] = offset;
+      peak = std::max(peak, offset + interval->bytes);
       if (peak > most)
         return std::nullopt;
     }

@@ -45,7 +45,6 @@ public:
   const std::shared_ptr<Gpu> &onGpu() const { return gpu; }
 
   Status begin() override;
-  Status join() override;
   Status mark(artifact::Queue queue, int32_t number, std::span<const Token> after) override;
   Result<int32_t> end() override;
   void abandon() override;
@@ -85,6 +84,8 @@ private:
   std::vector<Token> captured;
 
   Result<Stream> at(size_t index);
+  /// What is issued from here on comes after everything that was issued since begin().
+  Status join();
   Result<Event> freeEvent(std::vector<Event> &from, unsigned flags);
   Status readClock(Token token, Event end);
   Status wait(Stream stream, Token token);

@@ -27,6 +27,8 @@ namespace mlir::exec {
 
 /// The `exec.buffer` below any number of views, and the bytes from its start.
 std::pair<BufferOp, int64_t> rootOf(Value buffer);
+/// How many slots a buffer or view has, and by how many bytes one lies behind the other.
+std::pair<int64_t, int64_t> slotsOf(Value buffer);
 /// Bytes that a buffer or view spans.
 int64_t bytesOf(Value buffer);
 /// What a buffer or view holds.

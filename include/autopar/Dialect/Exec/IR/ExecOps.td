@@ -44,14 +44,29 @@ def Exec_BufferOp : Exec_Op<"buffer", [Pure]> {
 
 def Exec_ViewOp : Exec_Op<"view", [Pure]> {
   let summary = "a buffer of its own over bytes of another";
-  let description = "`%1 = exec.view \"h.t\" %0 at 128 bytes 64 : tensor<16xf32>`: bytes from the start of `base`.";
-  let arguments = (ins StrAttr:$name, Exec_BufferType:$base, I64Attr:$offset, I64Attr:$bytes, TypeAttr:$type);
+  let description = [{
+    `%1 = exec.view "h.t" %0 at 128 bytes 64 : tensor<16xf32>`: bytes from the start of `base`. With several slots, those
+    of slot s lie s * slotStride further.
+  }];
+  let arguments = (ins StrAttr:$name, Exec_BufferType:$base, I64Attr:$offset, I64Attr:$bytes, TypeAttr:$type,
+                       DefaultValuedAttr<I64Attr, "1">:$slots, DefaultValuedAttr<I64Attr, "0">:$slotStride);
   let results = (outs Exec_BufferType:$result);
   let assemblyFormat = "$name $base `at` $offset `bytes` $bytes `:` $type attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     ::mlir::RankedTensorType tensorType() { return ::llvm::cast<::mlir::RankedTensorType>(getType()); }
   }];
+}
+
+def Exec_HandOnOp : Exec_Op<"hand_on"> {
+  let summary = "what an entry that is run several times leaves for the next time";
+  let description = [{
+    `exec.hand_on %new to %old`: when the entry that several rows of the timetable run begins again, `old` holds what
+    `new` held when it ended. Both have the same bytes; memory planning lets them lie at one place, or has them copied.
+  }];
+  let arguments = (ins Exec_BufferType:$from, Exec_BufferType:$to);
+  let assemblyFormat = "$from `to` $to attr-dict";
+  let hasVerifier = 1;
 }
 
 def Exec_PortOp : Exec_Op<"port"> {
@@ -90,7 +105,10 @@ def Exec_EntryOp : Exec_Op<"entry", [Symbol, NoTerminator, SingleBlock, HasParen
 
 def Exec_TimetableOp : Exec_Op<"timetable", [HasParent<"::mlir::exec::ProgramOp">]> {
   let summary = "the rows of one step: which entry runs with which slot";
-  let description = "`exec.timetable [@step] slots [0]`";
+  let description = [{
+    `exec.timetable [@step] slots [0]`. Rows follow each other as if their instructions stood in one list. One entry may
+    be run by several rows, one behind the other.
+  }];
   let arguments = (ins ArrayAttr:$entries, DenseI64ArrayAttr:$slots);
   let assemblyFormat = "$entries `slots` $slots attr-dict";
   let hasVerifier = 1;

@@ -15,7 +15,8 @@ def Exec_ElementName : ConfinedAttr<StrAttr, [AttrConstraint<
     "name of an element type">]>;
 
 // What every instruction carries. `after`: indices of earlier instructions of the entry, on other
-// queues, that must be complete first. `arithmetic`: the type of the FLOPs. `evaluated` and
+// queues, that must be complete first. The attribute `awaits` has, by name of an entry, indices of instructions whose
+// last run in the rows before must be complete. `arithmetic`: the type of the FLOPs. `evaluated` and
 // `commits`: see autopar-mark-instructions.
 class Exec_Instruction<string mnemonic, dag own, string format, string reads, string writes, list<Trait> traits = [],
                        string replaced = "::mlir::Value()">
