@@ -74,7 +74,7 @@ ProgramBuilder::ProgramBuilder(func::FuncOp function, StringRef name, OpBuilder 
     exec::EntryOp round = entry("step.round", rounds->round);
     for (int64_t number = 0; number < rounds->count; ++number)
       row(round, number * rounds->step);
-    row(entry("step.tail", rounds->tail), slots.back());
+    row(entry("step.tail", rounds->tail), 0);
   }
   builder.setInsertionPointToEnd(body);
   exec::TimetableOp::create(builder, loc, builder.getArrayAttr(rows),

@@ -11,19 +11,20 @@
 namespace mlir::autopar {
 
 /// Keeps for which operation and micro-batch of the source each operation is made: what a round
-/// finds of micro-batch i it leaves as that of micro-batch i + microBatches().
+/// finds of micro-batch i it leaves as that of micro-batch i + the micro-batches of a round.
 class MeshRounds : public OpBuilder::Listener {
 public:
   enum class Part { Before, Within, Behind };
 
-  /// All outlive it. Operations are added at the end of the block of `builder`.
+  /// The builder outlives it. Operations are added at the end of the block of `builder`.
   MeshRounds(const ::autopar::ScheduleRounds &rounds, OpBuilder &builder);
   ~MeshRounds() override;
 
   Part part() const { return current; }
-  int64_t microBatches() const { return rounds.microBatches; }
-  /// The number of a micro-batch that the one round's schedule calls `microBatch`, where all of
-  /// them are the same.
+  size_t firstRow() const { return rounds.first; }
+  size_t rows() const { return rounds.rows; }
+  /// The number of a micro-batch that the schedule of one round calls `microBatch`; within it, that
+  /// in the first round.
   int64_t numberOf(int64_t microBatch) const {
     return microBatch + (current == Part::Behind ? rounds.repeated() : 0);
   }
@@ -52,7 +53,7 @@ private:
   /// What a value of before the rounds is at the end of the first one; null after an error.
   Value leftFor(OpResult value) const;
 
-  const ::autopar::ScheduleRounds &rounds;
+  ::autopar::ScheduleRounds rounds;
   OpBuilder &builder;
   Block *block;
   Part current = Part::Before;

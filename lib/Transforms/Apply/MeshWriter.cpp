@@ -13,8 +13,9 @@ using ::autopar::ScheduleRow;
 using ::autopar::StagePhase;
 
 MeshWriter::MeshWriter(const StagedFunction &source, const ::autopar::Schedule &schedule,
-                       const ::autopar::ScheduleRounds *scheduleRounds, int32_t mesh)
-    : source(source), schedule(schedule), mesh(mesh), builder(source.function) {
+                       const std::optional<::autopar::ScheduleRounds> &found, int32_t mesh)
+    : source(source), schedule(found ? withOneRound(schedule, mesh, *found) : schedule), mesh(mesh),
+      builder(source.function) {
   target = cast<func::FuncOp>(source.function->cloneWithoutRegions());
   builder.insert(target);
   if (schedule.meshes > 1) {
@@ -23,11 +24,9 @@ MeshWriter::MeshWriter(const StagedFunction &source, const ::autopar::Schedule &
   }
   Block *block = target.addEntryBlock();
   builder.setInsertionPointToStart(block);
-  perMicroBatch.resize(schedule.microBatches);
-  if (scheduleRounds) {
-    round = scheduleRounds->rows[mesh];
-    rounds.emplace(*scheduleRounds, builder);
-  }
+  perMicroBatch.resize(this->schedule.microBatches);
+  if (found)
+    rounds.emplace(*found, builder);
 }
 
 LogicalResult MeshWriter::write(RowsTogether *together) {
@@ -43,8 +42,8 @@ LogicalResult MeshWriter::write(RowsTogether *together) {
 
 void MeshWriter::writeRows(RowsTogether *together) {
   std::vector<ScheduleRow> order = schedule.rows[mesh];
-  size_t roundBegin = round ? round->first : order.size();
-  size_t roundEnd = round ? round->first + round->count : order.size();
+  size_t roundBegin = rounds ? rounds->firstRow() : order.size();
+  size_t roundEnd = rounds ? roundBegin + rounds->rows() : order.size();
   // Rows without work (a first stage that computes no gradient of its input) are none.
   if (schedule.stages > 1) {
     auto isEmpty = [&](const ScheduleRow &row) { return rows[{row.stage, row.phase}].empty(); };
@@ -165,12 +164,17 @@ IRMapping &MeshWriter::mappingFor(Operation *op, int64_t microBatch) {
   return op && isEach(op) && !MicroBatches::joins(op) ? perMicroBatch[microBatch] : once;
 }
 
+/// In rounds that of the first one, to which a row adds its slot.
+int64_t MeshWriter::numberOf(int64_t microBatch) const {
+  return microBatch == kOnce || !rounds ? microBatch : rounds->numberOf(microBatch);
+}
+
 /// Operations of micro-batch i are called `id@i`.
 void MeshWriter::name(Operation *made, Operation *original, int64_t microBatch) {
   if (microBatch == kOnce || !isEach(original))
     setOpId(made, getOpId(original));
   else
-    setOpId(made, getOpId(original) + "@" + Twine(microBatch));
+    setOpId(made, getOpId(original) + "@" + Twine(numberOf(microBatch)));
 }
 
 Operation *MeshWriter::clone(Operation *op, int64_t microBatch, IRMapping &operands) {
@@ -228,7 +232,7 @@ void MeshWriter::startReceiving(TransferOp op, int64_t microBatch) {
   for (size_t part = 0, count = route ? route->receives.size() : 1; part < count; ++part) {
     auto received = ReceiveOp::create(
         builder, op.getLoc(), type, schedule.meshOf(source.stages.of(op.getInput())),
-        source.tagOf(op, number), source.phases.isTowardsLoss(op),
+        source.tagOf(op, numberOf(number)), source.phases.isTowardsLoss(op),
         route ? builder.getDenseI32ArrayAttr(route->receives[part].peers) : DenseI32ArrayAttr());
     name(received, op, number);
     parts.push_back(received);
@@ -272,7 +276,7 @@ void MeshWriter::sendOn(Value value, int64_t microBatch) {
     auto send = [&](Value part, DenseI32ArrayAttr peers) {
       auto sent = SendOp::create(
           builder, transfer.getLoc(), part, schedule.meshOf(transfer.getStage()),
-          source.tagOf(transfer, number), source.phases.isTowardsLoss(transfer), peers);
+          source.tagOf(transfer, numberOf(number)), source.phases.isTowardsLoss(transfer), peers);
       name(sent, transfer, number);
       if (Attribute us = transfer->getAttr(kOpTimeAttribute))
         sent->setAttr(kOpTimeAttribute, us);
@@ -314,13 +318,13 @@ Value MeshWriter::partAt(Value all, int64_t microBatch, Location loc) {
   auto part = RankedTensorType::get(shape, type.getElementType());
   if (rounds && rounds->part() == MeshRounds::Part::Within)
     return RoundSliceOp::create(builder, loc, part, all, microBatch);
-  starts.front() = rounds ? rounds->numberOf(microBatch) : microBatch;
+  starts.front() = numberOf(microBatch);
   return SliceOp::create(builder, loc, part, all, starts, SmallVector<int64_t>(type.getRank(), 1));
 }
 
 Value MeshWriter::indexOf(MicroBatchIndexOp op, int64_t microBatch) {
   if (!rounds || rounds->part() != MeshRounds::Part::Within)
-    return i64Scalar(builder, op.getLoc(), rounds ? rounds->numberOf(microBatch) : microBatch);
+    return i64Scalar(builder, op.getLoc(), numberOf(microBatch));
   int64_t count = source.microBatches.count();
   auto numbers = llvm::to_vector(llvm::seq<int64_t>(0, count));
   auto type = RankedTensorType::get({count}, builder.getI64Type());

@@ -13,9 +13,9 @@ namespace mlir::autopar {
 class MeshWriter {
 public:
   /// Adds the function of the mesh, empty, to the module: @main where there is one mesh, else
-  /// @main.0, ... `rounds`, null or of the schedule, which then has one of them, outlive it.
+  /// @main.0, ... `rounds`: those of the mesh that are to be written once.
   MeshWriter(const StagedFunction &source, const ::autopar::Schedule &schedule,
-             const ::autopar::ScheduleRounds *rounds, int32_t mesh);
+             const std::optional<::autopar::ScheduleRounds> &rounds, int32_t mesh);
   /// Fills it. Changes nothing else, so that all meshes' may be filled at the same time. `together`
   /// puts rows in order that run together; without it they stand one behind the other.
   LogicalResult write(RowsTogether *together);
@@ -61,6 +61,7 @@ private:
   Value partOf(Value value, ArrayRef<int64_t> start, ArrayRef<int64_t> shape, TransferOp op,
                int64_t number);
   Operation *clone(Operation *op, int64_t microBatch, IRMapping &operands);
+  int64_t numberOf(int64_t microBatch) const;
   void name(Operation *made, Operation *original, int64_t microBatch);
   /// Where the results of an operation are kept: per micro-batch, or once.
   IRMapping &mappingFor(Operation *op, int64_t microBatch);
@@ -69,7 +70,7 @@ private:
   }
 
   const StagedFunction &source;
-  const ::autopar::Schedule &schedule;
+  ::autopar::Schedule schedule; ///< with one round of the mesh
   int32_t mesh;
   func::FuncOp target;
   OpBuilder builder;
@@ -81,7 +82,6 @@ private:
   DenseMap<Operation *, SmallVector<Value>> stacks;
   DenseMap<std::pair<Operation *, int64_t>, SmallVector<Value>> coming; ///< parts under way
   llvm::DenseSet<std::pair<Operation *, int64_t>> sentParts; ///< of whole values, by micro-batch
-  std::optional<::autopar::ScheduleRounds::Rows> round;      ///< rows of the first round
   std::optional<MeshRounds> rounds;
 };
 

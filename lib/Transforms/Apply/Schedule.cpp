@@ -49,11 +49,10 @@ private:
     if (!use)
       return getOperation().emitError()
              << "rounds: expected auto, always or never, got \"" << rounds << "\"";
-    std::optional<ScheduleRounds> found =
-        findRounds(*schedule, stacks(source) ? UseRounds::Never : *use);
-    if (found) {
-      schedule = ::autopar::withOneRound(*schedule, *found);
-    } else if (few) {
+    std::vector<std::optional<ScheduleRounds>> found;
+    for (int32_t mesh = 0; mesh < schedule->meshes; ++mesh)
+      found.push_back(findRounds(*schedule, mesh, stacks(source) ? UseRounds::Never : *use));
+    if (few && llvm::none_of(found, [](const auto &rounds) { return rounds.has_value(); })) {
       int32_t all = schedule->microBatches;
       schedule = ::autopar::withFewMicroBatches(*schedule);
       if (schedule->microBatches < all)
@@ -72,8 +71,7 @@ private:
     }
     std::vector<std::unique_ptr<MeshWriter>> writers;
     for (int32_t mesh = 0; mesh < schedule->meshes; ++mesh)
-      writers.push_back(
-          std::make_unique<MeshWriter>(source, *schedule, found ? &*found : nullptr, mesh));
+      writers.push_back(std::make_unique<MeshWriter>(source, *schedule, found[mesh], mesh));
     SmallVector<LogicalResult> written(writers.size(), failure());
     runSideBySide(getContext(), writers.size(), [&](size_t i) {
       std::optional<RowsTogether> together;
