@@ -17,16 +17,24 @@ using namespace mlir::exec;
 
 namespace {
 
-/// A program of one entry over one arena: buffers by offset and bytes, instructions as text.
-std::string programOf(llvm::ArrayRef<std::pair<int64_t, int64_t>> buffers, llvm::StringRef body) {
+using Buffers = std::vector<std::pair<int64_t, int64_t>>; ///< by offset and bytes
+
+/// A program over one arena, with entries as text.
+std::string programWith(const Buffers &buffers, llvm::StringRef entries) {
   std::string text = "exec.program @p arena [65536, 0, 0] threads 1 {\n";
   for (auto [number, buffer] : llvm::enumerate(buffers))
     text += llvm::formatv("%b{0} = exec.buffer \"b{0}\" device bytes {1} at {2} : tensor<{1}xi8>\n",
                           number, buffer.second, buffer.first);
-  return text + "exec.entry @step {\n" + body.str() + "}\n}\n";
+  return text + entries.str() + "}\n";
 }
 
-/// The instructions of a program once their queues are ordered.
+/// A program of one entry, instructions as text.
+std::string programOf(const Buffers &buffers, llvm::StringRef body) {
+  return programWith(buffers, "exec.entry @step {\n" + body.str() + "}\n");
+}
+
+/// The instructions of a program once their queues are ordered, as often as rows of the timetable
+/// run them; without one, those of all entries.
 class Ordered {
 public:
   explicit Ordered(const std::string &text) {
@@ -40,17 +48,24 @@ public:
     manager.addNestedPass<ProgramOp>(createOrderQueuesPass());
     if (failed(manager.run(*module)))
       return;
-    module->walk([&](EntryOp entry) {
+    auto program = *module->getOps<ProgramOp>().begin();
+    llvm::SmallVector<EntryOp> rows;
+    for (auto timetable : program.getOps<TimetableOp>())
+      for (Attribute name : timetable.getEntries())
+        rows.push_back(cast<EntryOp>(program.lookupSymbol(cast<FlatSymbolRefAttr>(name))));
+    if (rows.empty())
+      rows = llvm::to_vector(program.getOps<EntryOp>());
+    llvm::StringMap<size_t> lastRuns;
+    for (EntryOp entry : rows) {
+      size_t begin = instructions.size();
       for (Operation &op : entry.getBody().front())
-        instructions.push_back(cast<InstructionOpInterface>(op));
-    });
+        add(cast<InstructionOpInterface>(op), begin, lastRuns);
+      lastRuns[entry.getSymName()] = begin;
+    }
   }
 
   size_t size() const { return instructions.size(); }
-  llvm::SmallVector<int32_t> after(size_t index) const {
-    auto after = instructions[index]->getAttrOfType<DenseI32ArrayAttr>("after");
-    return after ? llvm::to_vector(after.asArrayRef()) : llvm::SmallVector<int32_t>();
-  }
+  llvm::SmallVector<int32_t> after(size_t index) const { return waits[index]; }
   /// Whether two instructions touch the same bytes, and one of them writes there.
   bool conflict(size_t a, size_t b) const {
     return meet(instructions[a].getWrites(), instructions[b].getReads()) ||
@@ -80,6 +95,19 @@ public:
   }
 
 private:
+  void add(InstructionOpInterface op, size_t begin, const llvm::StringMap<size_t> &lastRuns) {
+    instructions.push_back(op);
+    llvm::SmallVector<int32_t> &own = waits.emplace_back();
+    if (auto after = op->getAttrOfType<DenseI32ArrayAttr>("after"))
+      for (int32_t earlier : after.asArrayRef())
+        own.push_back(static_cast<int32_t>(begin) + earlier);
+    if (auto awaits = op->getAttrOfType<DictionaryAttr>("awaits"))
+      for (NamedAttribute entry : awaits)
+        if (auto last = lastRuns.find(entry.getName()); last != lastRuns.end())
+          for (int32_t earlier : cast<DenseI32ArrayAttr>(entry.getValue()).asArrayRef())
+            own.push_back(static_cast<int32_t>(last->second) + earlier);
+  }
+
   static bool meet(llvm::ArrayRef<Value> a, llvm::ArrayRef<Value> b) {
     return llvm::any_of(a, [&](Value x) {
       return llvm::any_of(b, [&](Value y) {
@@ -96,16 +124,22 @@ private:
   MLIRContext context;
   OwningOpRef<ModuleOp> module;
   mutable std::vector<InstructionOpInterface> instructions; ///< handles; only read
+  std::vector<llvm::SmallVector<int32_t>> waits;
 };
 
-/// Kernels, collectives and messages over buffers that lie across each other.
-std::string randomProgram(std::mt19937 &random) {
-  std::vector<std::pair<int64_t, int64_t>> buffers;
+/// Buffers that lie across each other.
+Buffers randomBuffers(std::mt19937 &random) {
+  Buffers buffers;
   for (size_t count = 3 + random() % 8; count > 0; --count)
     buffers.emplace_back(64 * (random() % 12), 64 * (1 + random() % (random() % 2 ? 1 : 6)));
+  return buffers;
+}
+
+/// Kernels, collectives and messages.
+std::string randomBody(std::mt19937 &random, const Buffers &buffers, size_t most) {
   auto buffer = [&] { return random() % buffers.size(); };
   std::string body;
-  for (size_t count = 1 + random() % 120; count > 0; --count) {
+  for (size_t count = 1 + random() % most; count > 0; --count) {
     size_t used = buffer();
     switch (random() % 5) {
     case 0:
@@ -123,26 +157,58 @@ std::string randomProgram(std::mt19937 &random) {
       body += llvm::formatv("exec.launch @k(%b{0}) -> (%b{1}) extent 1\n", used, buffer());
     }
   }
-  return programOf(buffers, body);
+  return body;
+}
+
+/// What comes before rounds, in them and behind them; they run up to four times.
+std::string randomRounds(std::mt19937 &random) {
+  Buffers buffers = randomBuffers(random);
+  std::string entries, rows = "@head", slots = "0";
+  for (const char *name : {"head", "round", "tail"})
+    entries += llvm::formatv("exec.entry @{0} {{\n{1}}\n", name, randomBody(random, buffers, 30));
+  for (size_t round = 1 + random() % 4; round > 0; --round) {
+    rows += ", @round";
+    slots += ", 0";
+  }
+  return programWith(buffers,
+                     entries + "exec.timetable [" + rows + ", @tail] slots [" + slots + ", 0]\n");
+}
+
+/// Holds whatever is not ordered against a test; returns how many instructions conflict.
+int64_t expectOrder(const std::string &text) {
+  Ordered ordered(text);
+  EXPECT_GT(ordered.size(), 0u) << text;
+  int64_t conflicts = 0;
+  std::vector<llvm::BitVector> complete = ordered.completeBefore();
+  for (size_t later = 0; later < ordered.size(); ++later)
+    for (size_t earlier = 0; earlier < later; ++earlier) {
+      if (!ordered.conflict(earlier, later))
+        continue;
+      ++conflicts;
+      if (!complete[later].test(earlier)) {
+        ADD_FAILURE() << "instruction " << later << " may run beside " << earlier << " of\n"
+                      << text;
+        return conflicts;
+      }
+    }
+  return conflicts;
 }
 
 TEST(OrderQueues, OrdersWhateverTouchesTheSameBytes) {
   std::mt19937 random(11);
   int64_t conflicts = 0;
-  for (int problem = 0; problem < 300; ++problem) {
-    std::string text = randomProgram(random);
-    Ordered ordered(text);
-    ASSERT_GT(ordered.size(), 0u) << text;
-    std::vector<llvm::BitVector> complete = ordered.completeBefore();
-    for (size_t later = 0; later < ordered.size(); ++later)
-      for (size_t earlier = 0; earlier < later; ++earlier)
-        if (ordered.conflict(earlier, later)) {
-          ++conflicts;
-          ASSERT_TRUE(complete[later].test(earlier))
-              << "instruction " << later << " may run beside " << earlier << " of\n"
-              << text;
-        }
+  for (int problem = 0; problem < 300 && !HasFailure(); ++problem) {
+    Buffers buffers = randomBuffers(random);
+    conflicts += expectOrder(programOf(buffers, randomBody(random, buffers, 120)));
   }
+  EXPECT_GT(conflicts, 10000);
+}
+
+TEST(OrderQueues, OrdersWhatRoundsOfAStepTouchHoweverOftenTheyRun) {
+  std::mt19937 random(12);
+  int64_t conflicts = 0;
+  for (int problem = 0; problem < 300 && !HasFailure(); ++problem)
+    conflicts += expectOrder(randomRounds(random));
   EXPECT_GT(conflicts, 10000);
 }
 

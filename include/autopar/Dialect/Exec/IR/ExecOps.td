@@ -62,7 +62,8 @@ def Exec_HandOnOp : Exec_Op<"hand_on"> {
   let summary = "what an entry that is run several times leaves for the next time";
   let description = [{
     `exec.hand_on %new to %old`: when the entry that several rows of the timetable run begins again, `old` holds what
-    `new` held when it ended. Both have the same bytes; memory planning lets them lie at one place, or has them copied.
+    `new` held when it ended. Nobody reads `old` behind the last time. Both have the same bytes; memory planning lets them
+    lie at one place, or has them copied.
   }];
   let arguments = (ins Exec_BufferType:$from, Exec_BufferType:$to);
   let assemblyFormat = "$from `to` $to attr-dict";
