@@ -38,9 +38,9 @@ enum RequiredFlag : uint64_t {
   kPartsOfRows = 1,  ///< attention whose rows are a part of a triangle's (Attention::shardValue)
   kWindows = 2,      ///< attention to a window of keys (AttentionGeometry::window)
   kMadeMatrices = 4, ///< grouped products whose matrices a kernel makes (GroupedProduct::maker)
-  kRows = 8,         ///< timetables of several rows, which wait as Instruction::awaits says
+  kSeveralRows = 8,  ///< timetables of several rows, which wait as Instruction::awaits says
 };
-constexpr uint64_t kKnownFlags = kPartsOfRows | kWindows | kMadeMatrices | kRows;
+constexpr uint64_t kKnownFlags = kPartsOfRows | kWindows | kMadeMatrices | kSeveralRows;
 
 /// Little-endian, as on disk.
 struct Header {

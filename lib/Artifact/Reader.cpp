@@ -216,7 +216,7 @@ Status Reader::Image::verifyMeaning(uint64_t requiredFlags) {
   std::vector<const Program *> all;
   for (size_t i = 0; i < programs.size(); ++i) {
     std::string section = "section PROGRAM of class " + std::to_string(i);
-    if (programs[i].timetable.size() > 1 && !(requiredFlags & kRows))
+    if (programs[i].timetable.size() > 1 && !(requiredFlags & kSeveralRows))
       return Status::badInput("timetable: has several rows, written when each waited for all of "
                               "the one before; compile the model again")
           .at(section);

@@ -45,7 +45,7 @@ Status verifyContents(const Contents &contents) {
 }
 
 uint64_t requiredFlags(const Program &program) {
-  uint64_t flags = program.timetable.size() > 1 ? kRows : 0;
+  uint64_t flags = program.timetable.size() > 1 ? kSeveralRows : 0;
   for (const Entry &entry : program.entries)
     for (const Instruction &instruction : entry.instructions)
       if (auto *attention = std::get_if<Attention>(&instruction.payload))

@@ -4,10 +4,11 @@
 import pathlib
 import re
 import subprocess
-from typing import List
+from typing import Dict, List
 
 import numpy as np
 import pytest
+import emulated_cuda
 import small_gpt2
 from small_gpt2 import BATCH, LOSS, SEQ
 
@@ -130,3 +131,70 @@ def test_state_of_every_sample_lasts_from_step_to_step(tmp_path, ranks):
     subprocess.run([find_tool("autopar-compile"), tmp_path / "m.mlir", "--micro-batches", "2", "--ranks", str(ranks), "--quiet", "-o", tmp_path / "c.bin"], check=True)
     subprocess.run([find_tool("autopar-run"), tmp_path / "c.bin", "--input", f"x={tmp_path / 'x.npy'}", "--steps", "3", "--output-dir", tmp_path / "out"], check=True)
     np.testing.assert_allclose(np.load(tmp_path / "out" / "y.npy"), np.exp(3 * x), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "ranks, options",
+    [
+        (1, ()),
+        (1, ("--offload", "activations")),
+        (2, ("--stages", "2")),
+        (2, ("--stages", "2", "--recompute", "full")),
+        (2, ("--stages", "2", "--pipeline-schedule", "eager-1f1b")),
+        (2, ("--stages", "2", "--pipeline-schedule", "zero-bubble")),
+        (2, ("--stages", "2", "--pipeline-schedule", "overlapped-1f1b")),
+        (4, ("--stages", "2", "--mesh", "data=1,tensor=2")),
+    ],
+)
+def test_rounds_are_the_step_that_is_written_out(deep, tmp_path, ranks, options):
+    """Bit for bit, in an artifact of fewer instructions."""
+    found = {}
+    for rounds in ("never", "always"):
+        artifact = tmp_path / f"{rounds}.bin"
+        train = autopar.Train(LOSS, autopar.AdamW(lr=1e-2), clip_norm=1.0, micro_batches=16)
+        words = ["--quiet", "--rounds", rounds, *options]
+        autopar.compile(deep, artifact, bind={"batch": 16, "seq": SEQ}, ranks=ranks, train=train, options=words)
+        found[rounds] = trained(artifact)
+    assert found["always"] == found["never"]
+    assert (tmp_path / "always.bin").stat().st_size < 0.8 * (tmp_path / "never.bin").stat().st_size
+
+
+@pytest.mark.parametrize("stages", [(), ("--stages", "4", "--pipeline-schedule", "interleaved")])
+def test_rounds_of_stages_in_turn_and_of_gpus_compute_what_is_written_out(deep, tmp_path, stages):
+    random = np.random.default_rng(5)
+    inputs = {"input_ids": random.integers(0, VOCAB, (24, SEQ)), "labels": random.integers(0, VOCAB, (24, SEQ))}
+    results = {}
+    for target, rounds in (("cpu", "never"), ("cuda", "always")):
+        artifact = tmp_path / f"{target}.bin"
+        train = autopar.Train(LOSS, autopar.SGD(lr=0.1), micro_batches=24)
+        words = ["--quiet", "--rounds", rounds, "--target", target, *stages]
+        autopar.compile(deep, artifact, bind={"batch": 24, "seq": SEQ}, ranks=4 if stages else 1, train=train, options=words)
+        results[target] = emulated_cuda.run(artifact, inputs, tmp_path / target, "--steps", "3")
+    emulated_cuda.assert_alike(results, 1e-4)
+
+
+def test_an_evaluation_runs_in_rounds(deep, tmp_path):
+    losses = {}
+    for rounds in ("never", "always"):
+        artifact = tmp_path / f"{rounds}.bin"
+        train = autopar.Train(LOSS, autopar.AdamW(lr=1e-2), micro_batches=16)
+        autopar.compile(deep, artifact, bind={"batch": 16, "seq": SEQ}, train=train, options=["--quiet", "--rounds", rounds])
+        with autopar.Session(artifact) as session:
+            losses[rounds] = session.evaluate(batch(np.random.default_rng(3)))
+    assert losses["always"] == losses["never"]
+
+
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    return small_gpt2.save(tmp_path_factory.mktemp("deep"), layers=4)
+
+
+def batch(random: np.random.Generator) -> Dict[str, np.ndarray]:
+    tokens = random.integers(0, VOCAB, (16, SEQ + 1), dtype=np.int64)
+    return {"input_ids": tokens[:, :-1].copy(), "labels": tokens[:, 1:].copy()}
+
+
+def trained(artifact: pathlib.Path) -> List[float]:
+    random = np.random.default_rng(3)
+    with autopar.Session(artifact) as session:
+        return [float(session.run(batch(random))["loss"]) for _ in range(3)]

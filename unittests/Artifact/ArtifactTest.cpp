@@ -44,8 +44,20 @@ std::vector<uint8_t> sampleBytes() {
   return ::testing::AssertionSuccess();
 }
 
+TEST(Artifact, WhatRunsOncePerMicroBatchIsCalledByItsNumber) {
+  Instruction instruction;
+  instruction.id = "h.0/fc@7 and 2 more";
+  EXPECT_EQ(instruction.idIn(4), "h.0/fc@11 and 2 more");
+  EXPECT_EQ(instruction.idIn(0), "h.0/fc@7 and 2 more");
+  instruction.id = "norm";
+  EXPECT_EQ(instruction.idIn(4), "norm");
+}
+
 TEST(Artifact, RoundTrip) {
   Contents contents = sample(4);
+  Program &repeated = contents.classes[0].program;
+  repeated.timetable.push_back(repeated.timetable.front());
+  repeated.entries[1].instructions[0].awaits = {{1, 3}, {1, 1}};
   auto bytes = serialize(contents);
   ASSERT_TRUE(bytes.isOk()) << bytes.status().message();
   auto reader = Reader::fromBytes(*bytes, "test.bin");

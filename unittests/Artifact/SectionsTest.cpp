@@ -25,9 +25,12 @@ struct File {
 
 const char *const kDamaged = "; the file is damaged; copy it again or compile it again";
 
-std::string problem(const std::function<void(File &)> &spoil, bool isSealed = true) {
+Contents sample() { return sampleContents(2, {1, 2, 3}, "weights.bin"); }
+
+std::string problem(const std::function<void(File &)> &spoil, bool isSealed = true,
+                    const Contents &contents = sample()) {
   File file;
-  file.bytes = *serialize(sampleContents(2, {1, 2, 3}, "weights.bin"));
+  file.bytes = *serialize(contents);
   std::memcpy(&file.header, file.bytes.data(), sizeof(Header));
   file.toc.resize(file.header.sectionCount);
   std::memcpy(file.toc.data(), file.bytes.data() + kHeaderBytes, file.header.tocBytes);
@@ -50,8 +53,8 @@ TEST(Sections, Headers) {
   EXPECT_EQ(problem([](File &f) { f.header.magic[0] = 'B'; }),
             "f: header: not a compiled.bin (the first bytes are not AUTOPAR)");
   EXPECT_EQ(problem([](File &f) { f.header.major = 2; }),
-            "f: header: format version 2.2, this program reads 1.x; compile the model again");
-  EXPECT_EQ(problem([](File &f) { f.header.requiredFlags = 8; }),
+            "f: header: format version 2.3, this program reads 1.x; compile the model again");
+  EXPECT_EQ(problem([](File &f) { f.header.requiredFlags = 16; }),
             "f: header: the file needs features that this program does not know; use a newer "
             "autopar-run");
   EXPECT_EQ(problem([](File &f) { f.header.tocOffset = 8192; }),
@@ -69,6 +72,17 @@ TEST(Sections, Headers) {
   EXPECT_EQ(Reader::fromBytes(bytes, "f").status().message(),
             "f: header: the file ends after 100 bytes" + std::string(kDamaged));
   EXPECT_EQ(Reader::open("/").status().message(), "cannot open /: not a regular file");
+}
+
+TEST(Sections, TimetablesOfSeveralRowsAreOnesThatDoNotWaitForEachOther) {
+  Contents contents = sample();
+  for (RankClass &each : contents.classes)
+    each.program.timetable.push_back(each.program.timetable.front());
+  auto keep = [](File &f) { EXPECT_EQ(f.header.requiredFlags, kSeveralRows); };
+  EXPECT_EQ(problem(keep, true, contents), "");
+  EXPECT_EQ(problem([](File &f) { f.header.requiredFlags = 0; }, true, contents),
+            "f: section PROGRAM of class 0: timetable: has several rows, written when each waited "
+            "for all of the one before; compile the model again");
 }
 
 TEST(Sections, TablesOfContents) {

@@ -126,6 +126,15 @@ TEST(Verify, Entries) {
               p.timetable[0].slot = 2;
             }),
             "timetable: slot 2 of entry step is out of range");
+  EXPECT_EQ(problem([&](P &p) {
+              act(p).awaits = {{1, 4}};
+            }),
+            "entry step: instruction 1 (act): awaits instruction 4 of entry step, which has 4");
+  EXPECT_EQ(problem([&](P &p) {
+              act(p).awaits = {{0, 0}};
+            }),
+            "entry step: instruction 1 (act): awaits an instruction of entry 0, but no row of the "
+            "timetable runs them both");
 }
 
 TEST(Verify, Instructions) {

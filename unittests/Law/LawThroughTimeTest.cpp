@@ -15,6 +15,9 @@ using namespace autopar_law;
 
 namespace {
 
+/// Of more than three a step repeats some, as rounds.
+constexpr int kMicroBatches[] = {2, 3, 4, 6, 8, 12};
+
 struct NotKept {
   size_t again = 0, onHost = 0;
 };
@@ -63,7 +66,7 @@ TEST_F(Law, MicroBatchesComputeWhatTheWholeBatchComputes) {
     if (!drawn.target)
       continue;
     mlir::autopar::AutoShardOptions options;
-    options.microBatches = 2 + static_cast<int>(attempt % 2);
+    options.microBatches = kMicroBatches[attempt % std::size(kMicroBatches)];
     PassManager manager(&context);
     mlir::autopar::buildPhase(manager, mlir::autopar::Phase::SplitMicroBatches, options, {});
     ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
@@ -109,7 +112,7 @@ TEST_F(Law, StagesComputeWhatOneDeviceComputes) {
     options.cluster = "presets:cpux" + std::to_string(c.ranks);
     OpBuilder builder(&context);
     if (splits) {
-      options.microBatches = 2;
+      options.microBatches = kMicroBatches[attempt % std::size(kMicroBatches)];
       PassManager splitter(&context);
       mlir::autopar::buildPhase(splitter, mlir::autopar::Phase::SplitMicroBatches, options, {});
       if (failed(splitter.run(*drawn.module)))

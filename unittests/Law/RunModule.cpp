@@ -144,6 +144,7 @@ static Result<Sessions> openOn(mlir::ModuleOp module, Where where, bool optimize
       hasGroups(module) ? mlir::autopar::Phase::Schedule : mlir::autopar::Phase::FormGroups;
   options.target = where == Where::Cpu ? "cpu" : "cuda";
   options.optimizesKernels = optimizesKernels;
+  options.rounds = "always";
   std::string diagnostics;
   mlir::ScopedDiagnosticHandler handler(module.getContext(), [&](mlir::Diagnostic &diagnostic) {
     diagnostics += diagnostic.str() + "\n";

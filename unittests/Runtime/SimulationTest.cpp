@@ -349,6 +349,32 @@ TEST_F(SimulationTest, RunsTheSameStepInTheSameTimeAgain) {
   }
 }
 
+TEST_F(SimulationTest, ARowBeginsWhileTheOneBeforeCommunicates) {
+  // The first instruction of a step computes, the last one is an all-reduce.
+  auto once = Simulation::open(sample(4), twoNodes(), false);
+  auto thrice = Simulation::open(sample(4,
+                                        [](artifact::Contents &contents) {
+                                          for (artifact::RankClass &each : contents.classes)
+                                            each.program.timetable.assign(3, {1, 0});
+                                        }),
+                                 twoNodes(), false);
+  auto waiting =
+      Simulation::open(sample(4,
+                              [](artifact::Contents &contents) {
+                                for (artifact::RankClass &each : contents.classes) {
+                                  each.program.timetable.assign(3, {1, 0});
+                                  each.program.entries[1].instructions[0].awaits = {{1, 3}};
+                                }
+                              }),
+                       twoNodes(), false);
+  ASSERT_TRUE(once.isOk() && thrice.isOk() && waiting.isOk());
+  int64_t one = *(*once)->runStep(0), three = *(*thrice)->runStep(0);
+  int64_t computeNs = (*once)->ranks()[0].computeNs;
+  EXPECT_EQ((*thrice)->ranks()[0].computeNs, 3 * computeNs);
+  EXPECT_EQ(three, computeNs + 3 * (one - computeNs)) << "all-reduces are what the step waits for";
+  EXPECT_EQ(*(*waiting)->runStep(0), 3 * one) << "each row awaits the one before";
+}
+
 TEST_F(SimulationTest, ASlowDeviceHoldsUpAll) {
   Cluster slow = twoNodes();
   DeviceType other = slow.deviceTypes[0];

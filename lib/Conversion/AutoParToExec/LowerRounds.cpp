@@ -102,21 +102,43 @@ LogicalResult ProgramBuilder::endRounds(RoundEndOp op) {
   return success();
 }
 
+Value ProgramBuilder::partInRounds(Value whole, int64_t position, RankedTensorType part,
+                                   Operation *named) {
+  int64_t bytes = exec::tensorBytes(part), slots = (rounds->count - 1) * rounds->step + 1;
+  return exec::ViewOp::create(declarations, named->getLoc(), whole.getType(), getOpId(named), whole,
+                              position * bytes, bytes, part, slots, bytes);
+}
+
 LogicalResult ProgramBuilder::lowerRoundSlice(RoundSliceOp op) {
   FailureOr<Value> all = rowMajorBuffer(op.getInput());
   if (failed(all))
     return failure();
   auto type = cast<RankedTensorType>(op.getType());
-  int64_t bytes = exec::tensorBytes(type), slots = (rounds->count - 1) * rounds->step + 1;
-  Value part =
-      exec::ViewOp::create(declarations, op.getLoc(), (*all).getType(), getOpId(op), *all,
-                           static_cast<int64_t>(op.getFirst()) * bytes, bytes, type, slots, bytes);
+  Value part = partInRounds(*all, op.getFirst(), type, op);
   // Kernels want what they read at multiples of this.
-  if (bytes % kKernelAlignment != 0) {
+  if (int64_t bytes = exec::tensorBytes(type); bytes % kKernelAlignment != 0) {
     Value copy = createBuffer(getOpId(op), type);
     describe(exec::CopyOp::create(step(), op.getLoc(), part, 0, copy, 0, bytes), op, "copy", 0);
     part = copy;
   }
   setView(op.getResult(), {part, denseStrides(type.getShape())});
+  return success();
+}
+
+LogicalResult ProgramBuilder::lowerRoundInsert(RoundInsertOp op) {
+  auto type = cast<RankedTensorType>(op.getType());
+  auto part = cast<RankedTensorType>(op.getPart().getType());
+  Value whole = op.getWhole() ? viewOf(op.getWhole()).buffer : createBuffer(getOpId(op), type);
+  FailureOr<Value> from = rowMajorBuffer(op.getPart());
+  if (failed(from))
+    return failure();
+  setView(op.getResult(), {whole, denseStrides(type.getShape())});
+  int64_t bytes = exec::tensorBytes(part), position = op.getPosition();
+  if (bytes == 0)
+    return success();
+  Value to = op.getMoves() ? partInRounds(whole, position, part, op) : whole;
+  describe(exec::CopyOp::create(step(), op.getLoc(), *from, 0, to,
+                                op.getMoves() ? 0 : position * bytes, bytes),
+           op, "copy", 0);
   return success();
 }

@@ -256,6 +256,9 @@ private:
   /// Whether the step's arguments, constants or what runs at load lie there.
   bool isLasting(Value buffer) const;
   LogicalResult lowerRoundSlice(RoundSliceOp op);
+  LogicalResult lowerRoundInsert(RoundInsertOp op);
+  /// Bytes of a buffer that lie as many positions further in each round as it has micro-batches.
+  Value partInRounds(Value whole, int64_t position, RankedTensorType part, Operation *named);
   /// The place in the list, at the end where it was not there.
   static int64_t numberOf(SmallVector<NumberedPositions> &list, NumberedPositions wanted);
   LogicalResult lowerKernel(Operation *op);

@@ -361,7 +361,7 @@ void MeshWriter::write(Operation *op, int64_t microBatch) {
     return;
   }
   if (auto stack = dyn_cast<StackMicroBatchesOp>(op))
-    return join(stack, resolve(stack.getInput(), microBatch));
+    return join(stack, resolve(stack.getInput(), microBatch), microBatch);
   if (auto carry = dyn_cast<CarryOp>(op))
     return handOn(carry, resolve(carry.getInput(), microBatch));
   IRMapping operands;
@@ -386,8 +386,17 @@ void MeshWriter::handOn(CarryOp op, Value value) {
   once.map(op.getResult(), value);
 }
 
-void MeshWriter::join(StackMicroBatchesOp op, Value part) {
+void MeshWriter::join(StackMicroBatchesOp op, Value part, int64_t microBatch) {
   auto all = cast<RankedTensorType>(op.getType());
+  if (rounds) {
+    Value &whole = wholes[op];
+    whole = RoundInsertOp::create(builder, op.getLoc(), all, part, whole, numberOf(microBatch),
+                                  rounds->part() == MeshRounds::Part::Within);
+    name(whole.getDefiningOp(), op, microBatch);
+    if (microBatch + 1 == schedule.microBatches)
+      once.map(op.getResult(), whole);
+    return;
+  }
   SmallVector<int64_t> shape(all.getShape());
   shape.front() = 1;
   SmallVector<Value> &parts = stacks[op];

@@ -46,7 +46,7 @@ private:
 
   void write(Operation *op, int64_t microBatch);
   bool writeFirst(Operation *op, int64_t microBatch, IRMapping &mapping);
-  void join(StackMicroBatchesOp op, Value part);
+  void join(StackMicroBatchesOp op, Value part, int64_t microBatch);
   void handOn(CarryOp op, Value value);
   /// What a value is here; made or received if it is not there yet.
   Value resolve(Value value, int64_t microBatch);
@@ -78,8 +78,9 @@ private:
   SmallVector<IRMapping> perMicroBatch;
   std::map<std::pair<int32_t, ::autopar::StagePhase>, SmallVector<Operation *>> rows;
   DenseMap<int64_t, Value> handedOn;
-  DenseMap<Operation *, int64_t> carries; ///< micro-batches that handed on
-  DenseMap<Operation *, SmallVector<Value>> stacks;
+  DenseMap<Operation *, int64_t> carries;           ///< micro-batches that handed on
+  DenseMap<Operation *, SmallVector<Value>> stacks; ///< what micro-batches gave
+  DenseMap<Operation *, Value> wholes;              ///< likewise, in a step of rounds
   DenseMap<std::pair<Operation *, int64_t>, SmallVector<Value>> coming; ///< parts under way
   llvm::DenseSet<std::pair<Operation *, int64_t>> sentParts; ///< of whole values, by micro-batch
   std::optional<MeshRounds> rounds;

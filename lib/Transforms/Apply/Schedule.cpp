@@ -51,7 +51,8 @@ private:
              << "rounds: expected auto, always or never, got \"" << rounds << "\"";
     std::vector<std::optional<ScheduleRounds>> found;
     for (int32_t mesh = 0; mesh < schedule->meshes; ++mesh)
-      found.push_back(findRounds(*schedule, mesh, stacks(source) ? UseRounds::Never : *use));
+      found.push_back(
+          findRounds(*schedule, mesh, putsTogetherAtEnd(source) ? UseRounds::Never : *use));
     if (few && llvm::none_of(found, [](const auto &rounds) { return rounds.has_value(); })) {
       int32_t all = schedule->microBatches;
       schedule = ::autopar::withFewMicroBatches(*schedule);
@@ -85,9 +86,12 @@ private:
     return success();
   }
 
-  /// Whether results are put together of what each micro-batch gives: they are kept until the end.
-  static bool stacks(const StagedFunction &source) {
-    return !source.function.getBody().front().getOps<StackMicroBatchesOp>().empty();
+  /// Whether something is put together on no stage: at the end, of all that micro-batches gave.
+  static bool putsTogetherAtEnd(const StagedFunction &source) {
+    return source.stages.count() > 1 &&
+           llvm::any_of(source.function.getBody().front(), [&](Operation &op) {
+             return MicroBatches::joins(&op) && source.stages.of(&op) == Stages::kNone;
+           });
   }
 
   static bool runsRowsTogether(const Schedule &schedule) {

@@ -375,3 +375,41 @@ exec.program @p threads 1 {
     exec.grouped_product %x, made by @k(%x) extent 1 steps [0, 8], [0] by %x -> %x <lhs = <f32 [4, 4] strides [4, 1]>, rows = <f32 [4, 4] strides [4, 1]>, matrices = tensor<1x4x4xf32>, numbers = i64, madeColumns = 2>
   }
 }
+
+// -----
+
+exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<16xf32>
+  // expected-error @+1 {{of bytes [0, 96) does not fit into its base of 64 bytes}}
+  %v = exec.view "v" %x at 0 bytes 32 : tensor<8xf32> {slots = 3 : i64, slotStride = 32 : i64}
+}
+
+// -----
+
+exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<16xf32>
+  %y = exec.buffer "y" device bytes 128 : tensor<32xf32>
+  // expected-error @+1 {{expected two buffers of one space with the same number of bytes}}
+  exec.hand_on %x to %y
+}
+
+// -----
+
+exec.program @p threads 1 {
+  exec.entry @a {
+  }
+  exec.entry @b {
+  }
+  // expected-error @+1 {{comes back to @a; expected rows of one entry to stand one behind the other}}
+  exec.timetable [@a, @b, @a] slots [0, 0, 1]
+}
+
+// -----
+
+exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<16xf32>
+  exec.entry @a {
+    // expected-error @+1 {{awaits instruction 1 of @a, which has 1}}
+    exec.launch @k() -> (%x) extent 1 {awaits = {a = array<i32: 1>}}
+  }
+}

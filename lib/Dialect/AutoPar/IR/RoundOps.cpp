@@ -52,3 +52,17 @@ LogicalResult RoundSliceOp::verify() {
                          << all;
   return success();
 }
+
+LogicalResult RoundInsertOp::verify() {
+  auto all = cast<RankedTensorType>(getType());
+  auto part = cast<RankedTensorType>(getPart().getType());
+  if (all.getRank() < 1 || all.getShape().drop_front() != part.getShape() ||
+      all.getElementType() != part.getElementType() || (getWhole() && getWhole().getType() != all))
+    return emitOpError() << "expected a part of " << all << " and one more of the whole, got "
+                         << part;
+  if (static_cast<int64_t>(getPosition()) < 0 ||
+      static_cast<int64_t>(getPosition()) >= all.getDimSize(0))
+    return emitOpError() << "puts it at position " << static_cast<int64_t>(getPosition()) << " of "
+                         << all;
+  return success();
+}

@@ -48,4 +48,19 @@ def AutoPar_RoundSliceOp : AutoPar_Op<"round_slice", [Pure]> {
   let hasVerifier = 1;
 }
 
+def AutoPar_RoundInsertOp : AutoPar_Op<"round_insert", [Pure]> {
+  let summary = "a whole value with one more of its parts";
+  let description = [{
+    Puts a part at a position of the first dimension, in place of what `into` has there; without it nothing is known of
+    the others. What `moves` is put further on in every round, by as much as a round has micro-batches.
+    `%y = autopar.round_insert %part into %x : tensor<64x8xf32> at 5 moves : tensor<8xf32> -> tensor<64x8xf32>`
+  }];
+  let arguments = (ins AutoPar_Tensor:$part, Optional<AutoPar_Tensor>:$whole, I64Attr:$position, UnitAttr:$moves);
+  let results = (outs AutoPar_Tensor:$result);
+  let assemblyFormat = [{
+    $part (`into` $whole^ `:` type($whole))? `at` $position (`moves` $moves^)? attr-dict `:` type($part) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
 #endif
