@@ -38,7 +38,10 @@ int32_t microBatchesPerRound(const Schedule &schedule, int32_t mesh, UseRounds u
   int32_t inFlight = 1;
   for (int32_t stage = mesh; stage < schedule.stages; stage += schedule.meshes)
     inFlight = std::max(inFlight, schedule.mostInFlight(stage));
-  int32_t least = use == UseRounds::Auto ? std::max(inFlight, kLeastPerRound) : inFlight;
+  // What is received rows ahead is in flight too, but for the row before its own.
+  int32_t least = inFlight + (schedule.stages > 1 ? schedule.receivesAhead - 1 : 0);
+  if (use == UseRounds::Auto)
+    least = std::max(least, kLeastPerRound);
   // Several stages of a mesh take turns on as many micro-batches as there are meshes.
   int32_t unit = schedule.stages > schedule.meshes ? schedule.meshes : inFlight;
   return (least + unit - 1) / unit * unit;

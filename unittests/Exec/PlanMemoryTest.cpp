@@ -38,15 +38,14 @@ public:
       if (!llvm::is_contained(old, buffer))
         behind.push_back(buffer);
     for (size_t buffer : old) {
+      // Sums are handed on, or what a kernel makes; some before others read what they found.
       size_t made = sizes.size();
-      sizes.push_back(sizes[buffer]);
-      // Somewhere in the round, and read there too.
-      std::string made_ = llvm::formatv("exec.launch @k{0}(%b{1}) -> (%b{2}) extent 1\n", kernels++,
-                                        within[random() % within.size()], made);
-      if (size_t place = lineEnd(round); isReadableAt(round, place, made_))
-        round.insert(place, made_);
+      std::string line = random() % 2 ? sum(within, buffer) : kernel(within, sizes[buffer]);
+      if (size_t place = random() % 3 ? round.rfind("}\n") : lineEnd(round);
+          isReadableAt(round, place, line))
+        round.insert(place, line);
       else
-        round.insert(round.rfind("}\n"), made_);
+        round.insert(round.rfind("}\n"), line);
       handOns += llvm::formatv("exec.hand_on %b{0} to %b{1}\n", made, buffer);
       behind.push_back(made);
     }
@@ -71,13 +70,33 @@ private:
     std::string body;
     for (; count > 0; --count) {
       size_t made = sizes.size();
-      sizes.push_back(1 + random() % 3);
-      std::string read =
-          known.empty() ? "" : llvm::formatv("%b{0}", known[random() % known.size()]).str();
-      body += llvm::formatv("exec.launch @k{0}({1}) -> (%b{2}) extent 1\n", kernels++, read, made);
+      body += known.empty() || random() % 3 ? kernel(known, 1 + random() % 3)
+                                            : sum(known, known[random() % known.size()]);
       known.push_back(made);
     }
     return llvm::formatv("exec.entry @{0} {{\n{1}}\n", name, body);
+  }
+  /// Makes a new buffer of some that are known.
+  std::string kernel(const std::vector<size_t> &known, int64_t cells) {
+    std::string read =
+        known.empty() ? "" : llvm::formatv("%b{0}", known[random() % known.size()]).str();
+    sizes.push_back(cells);
+    return llvm::formatv("exec.launch @k{0}({1}) -> (%b{2}) extent 1\n", kernels++, read,
+                         sizes.size() - 1);
+  }
+  /// Adds to a buffer, in place where nobody reads it any more.
+  std::string sum(const std::vector<size_t> &known, size_t buffer) {
+    int64_t rows = 4 * sizes[buffer];
+    std::vector<size_t> large;
+    for (size_t other : known)
+      if (sizes[other] >= sizes[buffer] && other != buffer)
+        large.push_back(other);
+    size_t factor = large.empty() ? buffer : large[random() % large.size()];
+    sizes.push_back(sizes[buffer]);
+    return llvm::formatv("exec.matmul %b{0}, %b{0} -> %b{1} residual %b{2} <a = <f32 [{3}, 4] "
+                         "strides [4, 1]>, b = <f32 [4, 4] strides [4, 1]>, c = <f32 [{3}, 4] "
+                         "strides [4, 1]>, residual = true>\n",
+                         factor, sizes.size() - 1, buffer, rows);
   }
   size_t lineEnd(const std::string &round) {
     size_t place = round.find('\n', random() % (round.size() - 4));
@@ -85,10 +104,15 @@ private:
   }
   /// Whether what `line` reads was written before `place`, if the round writes it.
   static bool isReadableAt(const std::string &round, size_t place, const std::string &line) {
-    size_t begin = line.find('(') + 1;
-    std::string read = "-> (" + line.substr(begin, line.find(')') - begin) + ")";
-    size_t written = round.find(read);
-    return place < round.size() && (written == std::string::npos || written < place);
+    if (place >= round.size())
+      return false;
+    for (size_t at = line.find("%b"); at != std::string::npos; at = line.find("%b", at + 1)) {
+      std::string name = line.substr(at, line.find_first_not_of("0123456789", at + 2) - at);
+      size_t launched = round.find("-> (" + name + ")"), summed = round.find("-> " + name + " ");
+      if (std::min(launched, summed) != std::string::npos && std::min(launched, summed) >= place)
+        return false;
+    }
+    return true;
   }
 
   std::mt19937 &random;
@@ -137,7 +161,7 @@ private:
     return first;
   }
   void run(InstructionOpInterface op) {
-    size_t value = isa<CopyOp>(op) ? 0 : size_t(llvm::hash_value(cast<LaunchOp>(op).getKernel()));
+    size_t value = 0;
     for (Value buffer : op.getReads()) {
       size_t read = valueOf(buffer);
       if (isa<CopyOp>(op)) {

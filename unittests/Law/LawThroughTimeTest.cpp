@@ -56,7 +56,7 @@ NotKept keepLess(func::FuncOp function, uint64_t seed) {
 // refused and do not count.
 TEST_F(Law, MicroBatchesComputeWhatTheWholeBatchComputes) {
   std::vector<std::string> ops = makerNames();
-  int run = 0, failures = 0;
+  int run = 0, inRounds = 0, failures = 0;
   for (uint64_t attempt = 0; run < std::max(20, caseCount() / 8) && attempt < 4000; ++attempt) {
     Case c{200000 + attempt,
            {ops[attempt % ops.size()], "", ""},
@@ -73,6 +73,7 @@ TEST_F(Law, MicroBatchesComputeWhatTheWholeBatchComputes) {
     if (failed(manager.run(*drawn.module)))
       continue;
     ++run;
+    inRounds += options.microBatches > 3;
     std::string why = differenceFromOneRank(c, *drawn.module);
     if (why.empty())
       continue;
@@ -80,7 +81,8 @@ TEST_F(Law, MicroBatchesComputeWhatTheWholeBatchComputes) {
     if (++failures >= 10)
       break;
   }
-  std::printf("%d graphs in micro-batches\n", run);
+  std::printf("%d graphs in micro-batches, %d of them in rounds\n", run, inRounds);
+  EXPECT_GE(inRounds, run / 4);
   EXPECT_GE(run, 20);
 }
 
@@ -90,7 +92,7 @@ TEST_F(Law, StagesComputeWhatOneDeviceComputes) {
   std::vector<std::string> ops = makerNames();
   std::vector<std::string> schedules = {"gpipe", "1f1b", "eager-1f1b", "zero-bubble",
                                         "overlapped-1f1b"};
-  int run = 0, sent = 0, split = 0, onHost = 0, failures = 0;
+  int run = 0, sent = 0, split = 0, inRounds = 0, onHost = 0, failures = 0;
   for (uint64_t attempt = 0; run < std::max(20, caseCount() / 8) && attempt < 4000; ++attempt) {
     Case c{300000 + attempt,
            {ops[attempt % ops.size()], "", ""},
@@ -112,7 +114,7 @@ TEST_F(Law, StagesComputeWhatOneDeviceComputes) {
     options.cluster = "presets:cpux" + std::to_string(c.ranks);
     OpBuilder builder(&context);
     if (splits) {
-      options.microBatches = kMicroBatches[attempt % std::size(kMicroBatches)];
+      options.microBatches = attempt % 3 ? 2 : 8;
       PassManager splitter(&context);
       mlir::autopar::buildPhase(splitter, mlir::autopar::Phase::SplitMicroBatches, options, {});
       if (failed(splitter.run(*drawn.module)))
@@ -136,6 +138,7 @@ TEST_F(Law, StagesComputeWhatOneDeviceComputes) {
                                     builder.getDenseI64ArrayAttr({rank}));
     sent += !function.getOps<mlir::autopar::TransferOp>().empty();
     split += splits;
+    inRounds += splits && options.microBatches > 2;
     ++run;
     if (c.trains && kind / 32 % 2)
       onHost += keepLess(function, c.seed).onHost > 0;
@@ -147,12 +150,13 @@ TEST_F(Law, StagesComputeWhatOneDeviceComputes) {
     if (++failures >= 10)
       break;
   }
-  std::printf("%d graphs in stages, %d with messages, %d in micro-batches, %d with activations on "
-              "the host\n",
-              run, sent, split, onHost);
+  std::printf("%d graphs in stages, %d with messages, %d in micro-batches, %d of them in rounds, "
+              "%d with activations on the host\n",
+              run, sent, split, inRounds, onHost);
   EXPECT_GE(run, 20);
   EXPECT_GE(sent, run / 2);
   EXPECT_GE(split, run / 20);
+  EXPECT_GE(inRounds, 1);
   EXPECT_GE(onHost, run / 20);
 }
 

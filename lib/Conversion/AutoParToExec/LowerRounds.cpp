@@ -82,6 +82,29 @@ LogicalResult ProgramBuilder::handOn(Value value, const Rounds::Found &found, Op
   int64_t bytes = exec::tensorBytes(cast<RankedTensorType>(value.getType()));
   describe(exec::CopyOp::create(step(), op->getLoc(), *alike, 0, found.view.buffer, 0, bytes),
            value.getDefiningOp(), "copy", 0);
+  // Behind the rounds too: what moves on in them does not lie elsewhere.
+  if (!found.isBlocked)
+    setView(value, found.view);
+  return success();
+}
+
+LogicalResult ProgramBuilder::leaveBehind(Value value, Value result) {
+  if (Value buffer = knownBlocked(value)) {
+    blocked[result] = buffer;
+    return success();
+  }
+  StridedView view = viewOf(value);
+  if (exec::slotsOf(view.buffer).first > 1) {
+    FailureOr<Value> ordered = rowMajorBuffer(value);
+    if (failed(ordered))
+      return failure();
+    auto type = cast<RankedTensorType>(value.getType());
+    view = {createBuffer(nameOf(value) + ".behind", type), denseStrides(type.getShape())};
+    describe(exec::CopyOp::create(step(), value.getLoc(), *ordered, 0, view.buffer, 0,
+                                  exec::tensorBytes(type)),
+             value.getDefiningOp(), "copy", 0);
+  }
+  setView(result, view);
   return success();
 }
 
@@ -94,10 +117,8 @@ LogicalResult ProgramBuilder::endRounds(RoundEndOp op) {
     if (failed(handOn(value, found, op)))
       return failure();
   for (auto [value, result] : llvm::zip_equal(op.getOperands(), op.getResults()))
-    if (Value buffer = knownBlocked(value))
-      blocked[result] = buffer;
-    else
-      setView(result, viewOf(value));
+    if (failed(leaveBehind(value, result)))
+      return failure();
   stepBuilder = rounds->tail;
   return success();
 }

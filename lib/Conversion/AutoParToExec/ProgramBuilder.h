@@ -251,6 +251,8 @@ private:
   LogicalResult endRounds(RoundEndOp op);
   /// Lets the next round find `value` where this one found what it was handed on.
   LogicalResult handOn(Value value, const Rounds::Found &found, Operation *op);
+  /// Lets what the last round leaves of `value` be `result` behind it.
+  LogicalResult leaveBehind(Value value, Value result);
   /// Whether two buffers may be one in all rounds.
   bool mayBeOne(const StridedView &left, const StridedView &found);
   /// Whether the step's arguments, constants or what runs at load lie there.
