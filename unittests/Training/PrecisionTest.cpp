@@ -17,7 +17,8 @@ TEST(Precision, EveryOperationSaysWhatItDoesOrIsListed) {
       "transfer", "send", "receive", "hold", "shard_index", "all_reduce", "all_gather",
       "reduce_scatter", "all_to_all", "permute", "reshard", "group", "yield", "cluster", "mesh",
       "origin", "fence", "update", "formula", "store_on_host", "fetch_from_host", "mark_positive",
-      "grouped_dot_tiles", "grouped_dot_rhs_grad_tiles", "block_dot", "keep_marked",
+      "grouped_dot_tiles", "grouped_dot_rhs_grad_tiles", "block_dot", "keep_marked", "round_begin",
+      "round_end", "round_slice", "round_insert",
       // A profile database says their element types.
       "profiled", "profiled_backward", "profiled_weight_gradient"};
   DialectRegistry registry;

@@ -47,7 +47,7 @@ struct CompileOptions {
   std::string target; ///< cpu or cuda; empty: what the devices of the cluster are, else cpu
   std::string targetCpu = "native";
   bool optimizesKernels = true; ///< of the CPU; false: compiled in a quarter of the time, slow
-  std::string rounds = "auto"; ///< auto, always or never: autopar/Plan/ScheduleRounds.h
+  std::string rounds = "auto";  ///< auto, always or never: autopar/Plan/ScheduleRounds.h
   std::string attention =
       "auto"; ///< auto, fused or products: autopar/Transforms/LibraryAttention.h
   std::string convolutions =
