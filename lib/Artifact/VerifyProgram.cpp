@@ -10,6 +10,9 @@
 namespace autopar::artifact {
 namespace {
 
+/// Instructions that a step may run, with what they wait for: each takes a reader some bytes.
+constexpr int64_t kMostRuns = int64_t{1} << 26;
+
 Status bad(const std::string &what) { return Status::badInput(what); }
 
 class ProgramVerifier {
@@ -32,6 +35,10 @@ public:
     for (const std::string &symbol : program.kernels)
       if (symbol.empty())
         return bad("a kernel has no symbol name");
+    hasRow.assign(program.entries.size(), 0);
+    for (const TimetableRow &row : program.timetable)
+      if (row.entry >= 0 && size_t(row.entry) < hasRow.size())
+        hasRow[size_t(row.entry)] = 1;
     std::set<std::string> names;
     for (const Entry &entry : program.entries) {
       if (entry.name.empty() || !names.insert(entry.name).second)
@@ -47,6 +54,8 @@ private:
   uint64_t constantsBytes;
   std::vector<int32_t> slotsOfEntry; ///< smallest slot count above 1 among the entry's buffers
   int32_t entrySlots = 0;
+  std::vector<int64_t> runsOfEntry; ///< instructions, with what they wait for
+  std::vector<uint8_t> hasRow;      ///< per entry: whether the timetable runs it
 
   Status verify(const Buffer &b) {
     if (b.offset < 0 || b.bytes < 0 || b.slots < 1 || b.slotStride < 0)
@@ -159,20 +168,17 @@ private:
           std::visit([&](const auto &payload) { return verify(payload); }, instruction.payload)
               .at(where));
     }
+    int64_t runs = 0;
+    for (const Instruction &instruction : entry.instructions)
+      runs += 1 + int64_t(instruction.after.size() + instruction.awaits.size());
+    runsOfEntry.push_back(runs);
     slotsOfEntry.push_back(entrySlots);
     return Status::ok();
   }
 
   Status verify(const Await &earlier, const Entry &entry) {
-    auto isInTime = [&](const Entry &other) {
-      return std::any_of(program.timetable.begin(), program.timetable.end(),
-                         [&](const TimetableRow &row) {
-                           return row.entry >= 0 && size_t(row.entry) < program.entries.size() &&
-                                  &program.entries[size_t(row.entry)] == &other;
-                         });
-    };
     if (earlier.entry < 0 || size_t(earlier.entry) >= program.entries.size() ||
-        !isInTime(program.entries[size_t(earlier.entry)]) || !isInTime(entry))
+        !hasRow[size_t(earlier.entry)] || !hasRow[size_t(&entry - program.entries.data())])
       return bad("awaits an instruction of entry " + std::to_string(earlier.entry) +
                  ", but no row of the timetable runs them both");
     const Entry &other = program.entries[size_t(earlier.entry)];
@@ -364,14 +370,16 @@ private:
     AUTOPAR_RETURN_IF_ERROR(use("input", p.input, p.bytes));
     return use("output", p.output, p.bytes);
   }
-  Status verify(const Send &p) {
-    return p.peer < 0 || p.tag < 0 ? bad("negative peer index or tag")
-                                   : use("buffer", p.buffer, p.bytes);
+  template <typename Message>
+  Status verifyMessage(const Message &p) {
+    if (p.peer < 0 || p.tag < 0)
+      return bad("negative peer index or tag");
+    // A slot is added to the tag.
+    entrySlots = std::min(entrySlots, INT32_MAX - std::max(p.tag, 1) + 1);
+    return use("buffer", p.buffer, p.bytes);
   }
-  Status verify(const Recv &p) {
-    return p.peer < 0 || p.tag < 0 ? bad("negative peer index or tag")
-                                   : use("buffer", p.buffer, p.bytes);
-  }
+  Status verify(const Send &p) { return verifyMessage(p); }
+  Status verify(const Recv &p) { return verifyMessage(p); }
 
   static std::optional<int64_t> endOf(int64_t offset, int64_t bytes) {
     int64_t end = 0;
@@ -399,12 +407,17 @@ private:
   }
 
   Status verifyTimetable() {
+    int64_t runs = 0;
     for (const TimetableRow &row : program.timetable) {
       if (row.entry < 0 || size_t(row.entry) >= program.entries.size())
         return bad("timetable: entry index " + std::to_string(row.entry) + " is out of range");
       if (row.slot < 0 || row.slot >= slotsOfEntry[size_t(row.entry)])
         return bad("timetable: slot " + std::to_string(row.slot) + " of entry " +
                    program.entries[size_t(row.entry)].name + " is out of range");
+      runs += runsOfEntry[size_t(row.entry)];
+      if (runs > kMostRuns)
+        return bad("timetable: a step runs more than " + std::to_string(kMostRuns) +
+                   " instructions, counted with what they wait for");
     }
     return Status::ok();
   }

@@ -126,6 +126,16 @@ TEST(Verify, Entries) {
               p.timetable[0].slot = 2;
             }),
             "timetable: slot 2 of entry step is out of range");
+  EXPECT_EQ(problem([](P &p) {
+              p.timetable.resize((1 << 24) + 1, {1, 0});
+            }),
+            "timetable: a step runs more than 67108864 instructions, counted with what they wait "
+            "for");
+  EXPECT_EQ(problem([&](P &p) {
+              act(p).payload = Send{0, 0, 4, INT32_MAX - 1};
+              p.timetable[0].slot = 2;
+            }),
+            "timetable: slot 2 of entry step is out of range");
   EXPECT_EQ(problem([&](P &p) {
               act(p).awaits = {{1, 4}};
             }),

@@ -153,7 +153,7 @@ Status NonFiniteSearch::visit(const Program &program, const Instruction &instruc
   bool wantsNan = !nan || order < nan->order, wantsInfinity = !infinity || order < infinity->order;
   if (!wantsNan && !wantsInfinity)
     return Status::ok();
-  NonFinitePlace place{order, "the result of " + instruction.id};
+  NonFinitePlace place{order, "the result of " + instruction.idIn(slot)};
   for (const Floats &result : resultsOf(program, instruction)) {
     auto found = scan(program, result, slot, device);
     if (!found)

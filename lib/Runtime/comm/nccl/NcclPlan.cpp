@@ -39,9 +39,9 @@ Status visit(const Program &program,
   return Status::ok();
 }
 
-std::string place(int32_t rank, const Entry &entry, size_t index) {
+std::string place(int32_t rank, const Entry &entry, size_t index, int32_t slot) {
   return "rank " + std::to_string(rank) + ", " + entry.name + "[" + std::to_string(index) + "] " +
-         entry.instructions[index].id;
+         entry.instructions[index].idIn(slot);
 }
 
 /// What `rank` sends to `peer`, or receives from it.
@@ -52,16 +52,16 @@ Ends endsOf(const RankProgram &own, int32_t rank, int32_t peer, NcclUse::Kind ki
     if (auto *p = std::get_if<Permute>(&payload); p && kind == NcclUse::Kind::Moves) {
       const Permutation &move = own.table->permutations[size_t(p->permutation)];
       if ((sends ? move.sendTo : move.receiveFrom) == peer)
-        ends.push_back({p->bytes, 0, place(rank, entry, i)});
+        ends.push_back({p->bytes, 0, place(rank, entry, i, slot)});
     }
     if (kind != NcclUse::Kind::Messages)
       return Status::ok();
     if (auto *p = std::get_if<Send>(&payload))
       if (sends && own.table->peers[size_t(p->peer)] == peer)
-        ends.push_back({p->bytes, p->tag + slot, place(rank, entry, i)});
+        ends.push_back({p->bytes, p->tag + slot, place(rank, entry, i, slot)});
     if (auto *p = std::get_if<Recv>(&payload))
       if (!sends && own.table->peers[size_t(p->peer)] == peer)
-        ends.push_back({p->bytes, p->tag + slot, place(rank, entry, i)});
+        ends.push_back({p->bytes, p->tag + slot, place(rank, entry, i, slot)});
     return Status::ok();
   });
   return ends;
@@ -176,20 +176,21 @@ Result<NcclPlan> planNccl(const ProgramOfRank &programs, int32_t rank) {
   std::set<NcclUse> uses;
   RankProgram own = programs(rank);
   const RankTable &table = *own.table;
-  Status status = visit(*own.program, [&](const Entry &entry, size_t i, int32_t) -> Status {
+  Status status = visit(*own.program, [&](const Entry &entry, size_t i, int32_t slot) -> Status {
     const Instruction &instruction = entry.instructions[i];
     auto expectQueue = [&](Queue queue, const char *text) {
       return instruction.queue == queue
                  ? Status::ok()
-                 : Status::badInput(place(rank, entry, i) + " does not run on the queue for " +
-                                    text + "; NCCL wants those of a kind in one order");
+                 : Status::badInput(place(rank, entry, i, slot) +
+                                    " does not run on the queue for " + text +
+                                    "; NCCL wants those of a kind in one order");
     };
     if (auto *p = std::get_if<Collective>(&instruction.payload)) {
       AUTOPAR_RETURN_IF_ERROR(expectQueue(Queue::Communication, "communication"));
       bool isReduced =
           p->kind == CollectiveKind::AllReduce || p->kind == CollectiveKind::ReduceScatter;
       if (isReduced && !cuda::ncclType(p->dtype))
-        return Status::mismatch(place(rank, entry, i) + ": NCCL does not reduce " +
+        return Status::mismatch(place(rank, entry, i, slot) + ": NCCL does not reduce " +
                                 std::string(name(p->dtype)));
       uses.insert({NcclUse::Kind::Group, table.groups[size_t(p->group)].members, 0});
       if (p->kind == CollectiveKind::AllToAll)
