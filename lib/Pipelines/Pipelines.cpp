@@ -303,14 +303,14 @@ void mlir::autopar::addOrder(OpPassManager &manager, const AutoShardOptions &sha
 }
 
 void mlir::autopar::addWriteOut(OpPassManager &manager, const AutoShardOptions &shard,
-                                const LowerOptions &lower, bool few) {
-  manager.addPass(createSchedulePass({lower.rounds, few, shard.cluster, lower.target}));
+                                const LowerOptions &lower) {
+  manager.addPass(createSchedulePass({lower.rounds, shard.cluster, lower.target}));
 }
 
 static void addSchedule(OpPassManager &manager, const AutoShardOptions &shard,
                         const LowerOptions &lower) {
   addOrder(manager, shard, lower);
-  addWriteOut(manager, shard, lower, lower.fewMicroBatches);
+  addWriteOut(manager, shard, lower);
 }
 
 static void addLower(OpPassManager &manager, const LowerOptions &lower) {

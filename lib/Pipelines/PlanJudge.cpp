@@ -4,7 +4,6 @@
 #include "SearchPlan.h"
 
 #include "autopar/Dialect/Exec/IR/Exec.h"
-#include "autopar/Interfaces/FewMicroBatches.h"
 #include "autopar/Transforms/EvaluateStep.h"
 #include "autopar/Transforms/Passes.h"
 #include "mlir/Pass/PassManager.h"
@@ -21,10 +20,6 @@ using ::autopar::RecomputeSolution;
 /// Operations up to which a plan that surely fits is judged: of more, that takes as long as it took
 /// to find.
 static constexpr size_t kMostToJudge = 50000;
-
-/// Of the limit: a program that is believed to need no more is not measured before it is written
-/// out.
-static constexpr double kLikelyFits = 0.9;
 
 Plan PlanJudge::withoutRecomputation(Plan plan) {
   plan.believed.stepUs -= plan.believed.recomputeUs;
@@ -113,15 +108,17 @@ LogicalResult PlanJudge::order(const Plan &plan, PlanModules &modules) const {
   return success();
 }
 
-FailureOr<PlanJudge::Lowered> PlanJudge::lowered(const Plan &plan, OwningOpRef<ModuleOp> ordered,
-                                                 bool few) const {
+FailureOr<PlanJudge::Lowered> PlanJudge::lowered(const Plan &plan, PlanModules &modules) const {
+  if (failed(order(plan, modules)))
+    return failure();
+  OwningOpRef<ModuleOp> ordered = taken(modules.ordered);
   LowerOptions own;
   own.copyOptionValuesFrom(lower);
   own.memoryLimit = static_cast<int64_t>(limit);
   own.refuse = false; // who fits the plan wants to know by how much
   PassManager manager(module.getContext());
   manager.enableVerifier(false);
-  addWriteOut(manager, options, lower, few);
+  addWriteOut(manager, options, lower);
   if (failed(manager.run(*ordered)))
     return failure();
   for (Phase phase : {Phase::Lower, Phase::PlanMemory})
@@ -129,19 +126,6 @@ FailureOr<PlanJudge::Lowered> PlanJudge::lowered(const Plan &plan, OwningOpRef<M
       return failure();
   std::vector<int64_t> bytes = plannedBytes(plan, *ordered);
   return Lowered{std::move(ordered), std::move(bytes)};
-}
-
-FailureOr<PlanJudge::Lowered> PlanJudge::lowered(const Plan &plan, PlanModules &modules) const {
-  if (failed(order(plan, modules)))
-    return failure();
-  const std::vector<int64_t> &believed = plan.believed.peakBytes;
-  if (!believed.empty() && static_cast<double>(*llvm::max_element(believed)) <= kLikelyFits * limit)
-    return lowered(plan, taken(modules.ordered), /*few=*/false);
-  FailureOr<Lowered> measured = lowered(plan, copyOf(modules.ordered), /*few=*/true);
-  bool isWhole = failed(measured) || !(*measured->module)->hasAttr(kFewMicroBatchesAttribute);
-  return isWhole || !isWithinLimit(measured->bytes)
-             ? std::move(measured)
-             : lowered(plan, taken(modules.ordered), /*few=*/false);
 }
 
 std::vector<int64_t> PlanJudge::plannedBytes(const Plan &plan, ModuleOp lowered) const {

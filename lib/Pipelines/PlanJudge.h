@@ -66,9 +66,7 @@ public:
     OwningOpRef<ModuleOp> module;
     std::vector<int64_t> bytes;
   };
-  /// A copy that is lowered until memory is planned, whether it fits or not. One that does not may
-  /// have few of its micro-batches (autopar-schedule): they tell what it needs in a fraction of the
-  /// time.
+  /// A copy that is lowered until memory is planned, whether it fits or not.
   FailureOr<Lowered> lowered(const ::autopar::Plan &plan, PlanModules &modules) const;
   /// Whether what each mesh's program needs is within the limit.
   bool isWithinLimit(ArrayRef<int64_t> bytes) const {
@@ -93,9 +91,6 @@ private:
                                             PlanModules &modules) const;
   /// Makes sure that there is `modules.ordered`.
   LogicalResult order(const ::autopar::Plan &plan, PlanModules &modules) const;
-  /// What became of an ordered module.
-  FailureOr<Lowered> lowered(const ::autopar::Plan &plan, OwningOpRef<ModuleOp> ordered,
-                             bool few) const;
   /// Lets a mesh's program store in host memory what the link has time for.
   void offerHost(const ::autopar::Plan &plan, size_t mesh,
                  ::autopar::RecomputeProblem &problem) const;

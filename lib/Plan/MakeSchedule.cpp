@@ -207,23 +207,4 @@ Result<Schedule> makeSchedule(std::string_view name, int32_t stages, int32_t mes
   return schedule;
 }
 
-Schedule withFewMicroBatches(const Schedule &whole) {
-  constexpr int32_t kTimes = 2;
-  // Interleaved schedules want a multiple of the meshes.
-  for (int32_t count = whole.meshes; kTimes * count < whole.microBatches; count *= 2) {
-    auto make = [&](int32_t microBatches) {
-      return makeSchedule(whole.name, whole.stages, whole.meshes, microBatches, whole.trains);
-    };
-    Result<Schedule> some = make(count);
-    bool isFull = bool(some);
-    for (int32_t stage = 0; isFull && stage < whole.stages; ++stage)
-      isFull = some->mostInFlight(stage) == whole.mostInFlight(stage);
-    if (!isFull)
-      continue;
-    if (Result<Schedule> few = make(kTimes * count))
-      return few.take();
-  }
-  return whole;
-}
-
 } // namespace autopar

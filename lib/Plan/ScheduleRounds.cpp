@@ -9,6 +9,7 @@ namespace autopar {
 namespace {
 
 /// Instructions are put in order within a round, so that a few micro-batches are better than one.
+/// Where several are in flight, as many: values that live through most of a round pack best.
 constexpr int32_t kLeastPerRound = 4;
 
 /// Rows one behind the other.
@@ -40,7 +41,7 @@ int32_t microBatchesPerRound(const Schedule &schedule, int32_t mesh, UseRounds u
     inFlight = std::max(inFlight, schedule.mostInFlight(stage));
   // What is received rows ahead is in flight too, but for the row before its own.
   int32_t least = inFlight + (schedule.stages > 1 ? schedule.receivesAhead - 1 : 0);
-  if (use == UseRounds::Auto)
+  if (use == UseRounds::Auto && inFlight == 1)
     least = std::max(least, kLeastPerRound);
   // Several stages of a mesh take turns on as many micro-batches as there are meshes.
   int32_t unit = schedule.stages > schedule.meshes ? schedule.meshes : inFlight;
@@ -81,7 +82,7 @@ std::optional<ScheduleRounds> findRounds(const Schedule &schedule, int32_t mesh,
   found.count -= std::min(found.count, size_t(schedule.receivesAhead));
   rounds.first = found.first;
   rounds.count = int32_t(found.count / std::max<size_t>(rounds.rows, 1));
-  int32_t wanted = use == UseRounds::Auto ? (schedule.microBatches + 1) / 2 : 1;
+  int32_t wanted = use == UseRounds::Auto ? (schedule.microBatches + 3) / 4 : 1;
   if (rounds.count < 2 || rounds.repeated() < wanted)
     return std::nullopt;
   return rounds;

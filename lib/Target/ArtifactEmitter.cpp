@@ -5,7 +5,6 @@
 #include "InstructionEmitter.h"
 #include "WeightSources.h"
 #include "autopar/Interfaces/ElementTypes.h"
-#include "autopar/Interfaces/FewMicroBatches.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -137,10 +136,6 @@ artifact::RankTable emitRank(exec::RankOp op, int32_t rankClass) {
 } // namespace
 
 Result<artifact::Contents> mlir::autopar::buildArtifact(ModuleOp module, EmitOptions options) {
-  if (module->hasAttr(kFewMicroBatchesAttribute))
-    return Status::badInput("the module has a step with few of its micro-batches, which was "
-                            "written out to be measured; run autopar-schedule without "
-                            "few-micro-batches");
   artifact::Contents contents;
   contents.target = std::move(options.target);
   contents.plan = std::move(options.plan);

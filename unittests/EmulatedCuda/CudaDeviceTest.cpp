@@ -407,28 +407,32 @@ TEST(CudaDevice, AGraphMarksHowFarItCame) {
   EXPECT_EQ(device->capture()->reached(Queue::CopyIn), 0);
 }
 
-/// A byte goes through many buffers, on another queue each time; how many steps of a hundred end
-/// with another one than they began with.
-int wrongSteps(bool withWaits, bool captures) {
+/// A byte goes through many buffers, on another queue each time, in one row or in one for each of
+/// them; how many steps of a hundred end with another one than they began with.
+int wrongSteps(bool withWaits, bool captures, bool inRows) {
   Program program;
   constexpr int length = 12;
   std::vector<int32_t> buffers;
   for (int i = 0; i <= length; ++i)
     buffers.push_back(
         addBuffer(program, 1, DataType::U8, i % 5 == 4 ? Space::PinnedHost : Space::Device));
-  Entry entry{"step", {}};
+  program.entries = {{"step", {}}};
   for (int i = 0; i < length; ++i) {
     Instruction instruction;
     constexpr Queue queues[] = {Queue::CopyIn, Queue::Compute, Queue::CopyOut, Queue::Host};
     instruction.queue = queues[i % 4];
     instruction.id = "copy" + std::to_string(i);
     instruction.payload = Copy{buffers[size_t(i)], 0, buffers[size_t(i) + 1], 0, 1};
-    if (i > 0 && withWaits)
+    if (i > 0 && withWaits && inRows)
+      instruction.awaits = {{i - 1, 0}};
+    if (i > 0 && withWaits && !inRows)
       instruction.after = {i - 1};
-    entry.instructions.push_back(instruction);
+    if (i > 0 && inRows)
+      program.entries.push_back({"step" + std::to_string(i), {}});
+    program.entries.back().instructions.push_back(instruction);
   }
-  program.entries = {entry};
-  program.timetable = {{0, 0}};
+  for (size_t entry = 0; entry < program.entries.size(); ++entry)
+    program.timetable.push_back({int32_t(entry), 0});
   auto device = createDevice();
   EXPECT_TRUE(device->prepare(program).isOk());
   SharedProgram shared(program);
@@ -454,12 +458,13 @@ int wrongSteps(bool withWaits, bool captures) {
 }
 
 TEST(CudaDevice, QueuesWaitForEachOther) {
-  for (bool captures : {false, true}) {
-    EXPECT_EQ(wrongSteps(true, captures), 0);
-    // The emulation shows a wait that is missing.
-    if (isEmulated())
-      EXPECT_GT(wrongSteps(false, captures), 50);
-  }
+  for (bool inRows : {false, true})
+    for (bool captures : {false, true}) {
+      EXPECT_EQ(wrongSteps(true, captures, inRows), 0);
+      // The emulation shows a wait that is missing.
+      if (isEmulated())
+        EXPECT_GT(wrongSteps(false, captures, inRows), 50);
+    }
 }
 
 } // namespace

@@ -67,8 +67,8 @@ TEST(ScheduleRounds, BeginBehindTheFirstTwoMicroBatches) {
   EXPECT_EQ(rounds->first, 4u);
 }
 
-TEST(ScheduleRounds, AreNotUsedForFewMicroBatches) {
-  Schedule schedule = made("1f1b", 4, 4, 16);
+TEST(ScheduleRounds, AreNotUsedWhereTheySaveLittle) {
+  Schedule schedule = made("1f1b", 1, 1, 6);
   EXPECT_FALSE(findRounds(schedule, 0, UseRounds::Auto));
   EXPECT_TRUE(findRounds(schedule, 0, UseRounds::Always));
   EXPECT_FALSE(findRounds(schedule, 0, UseRounds::Never));

@@ -200,23 +200,5 @@ TEST(Schedule, InferenceGoesForwardOnly) {
   EXPECT_EQ(textOf(*schedule), "F0 F1\nF0 F1\nF0 F1\n");
 }
 
-TEST(Schedule, FewMicroBatchesHaveAsManyInFlight) {
-  for (const char *name : {"1f1b", "eager-1f1b", "zero-bubble", "interleaved", "overlapped-1f1b"}) {
-    int32_t stages = isInterleaved(name) ? 8 : 4;
-    Schedule whole = made(name, stages, 4, 512), few = withFewMicroBatches(whole);
-    EXPECT_LE(few.microBatches, 32) << name;
-    EXPECT_EQ(few.microBatches % 4, 0) << name;
-    for (int32_t stage = 0; stage < stages; ++stage)
-      EXPECT_EQ(few.mostInFlight(stage), whole.mostInFlight(stage)) << name;
-  }
-  // All are in flight at one time; are twice as many as it takes.
-  EXPECT_EQ(withFewMicroBatches(made("gpipe", 4, 4, 64)).microBatches, 64);
-  EXPECT_EQ(withFewMicroBatches(made("1f1b", 4, 4, 8)).microBatches, 8);
-  auto inference = makeSchedule("1f1b", 4, 4, 64, false);
-  ASSERT_TRUE(inference.isOk());
-  EXPECT_EQ(inference->mostInFlight(0), 1);
-  EXPECT_EQ(withFewMicroBatches(*inference).microBatches, 8);
-}
-
 } // namespace
 } // namespace autopar

@@ -140,7 +140,10 @@ Contents everyInstruction() {
   addCommunication(w, x);
   w.program.controlBuffer = w.buffer({kControlWords}, DataType::I64);
   w.program.rankValuesBuffer = w.buffer({1}, DataType::I64);
-  w.program.timetable = {{1, 0}};
+  // The second row begins when the first is complete.
+  w.program.timetable = {{1, 0}, {1, 0}};
+  std::vector<Instruction> &step = w.program.entries[1].instructions;
+  step[0].awaits = {{1, int32_t(step.size()) - 1}};
 
   Contents contents;
   contents.target.features = "x86-64-v2";

@@ -124,10 +124,6 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
   Option<bool> refuse{*this, "refuse",
                       llvm::cl::desc("whether a program over the memory limit is an error"),
                       llvm::cl::init(true)};
-  Option<bool> fewMicroBatches{
-      *this, "few-micro-batches",
-      llvm::cl::desc("write out only as many as show what a step holds: to be judged, not run"),
-      llvm::cl::init(false)};
   Option<std::string> rounds{
       *this, "rounds",
       llvm::cl::desc("what micro-batches repeat is written once: auto, always or never"),
@@ -183,9 +179,8 @@ void buildPhase(OpPassManager &manager, Phase phase, const AutoShardOptions &sha
 /// Adds the passes that begin the phase schedule: behind them operations are in the order in which
 /// a micro-batch runs, and the module says what its step takes (autopar-evaluate-step).
 void addOrder(OpPassManager &manager, const AutoShardOptions &shard, const LowerOptions &lower);
-/// Adds the rest of it, which writes micro-batches out: all, or `few` that tell what they hold.
-void addWriteOut(OpPassManager &manager, const AutoShardOptions &shard, const LowerOptions &lower,
-                 bool few);
+/// Adds the rest of it, which writes micro-batches out.
+void addWriteOut(OpPassManager &manager, const AutoShardOptions &shard, const LowerOptions &lower);
 /// Runs the passes of one phase. What they leave is verified where the program has a new form:
 /// after every pass it would take a third of the time of a deep model.
 LogicalResult runPhase(ModuleOp module, Phase phase, const AutoShardOptions &shard,

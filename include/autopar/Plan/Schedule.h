@@ -75,8 +75,4 @@ bool splitsBackward(std::string_view name);
 Result<Schedule> makeSchedule(std::string_view name, int32_t stages, int32_t meshes,
                               int32_t microBatches, bool trains);
 
-/// The schedule with no more micro-batches than show all that a step holds at one time: twice
-/// as many as it takes until every stage has the most in flight. As it is where that is not fewer.
-Schedule withFewMicroBatches(const Schedule &whole);
-
 } // namespace autopar

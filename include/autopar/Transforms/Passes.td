@@ -349,10 +349,7 @@ def SchedulePass : Pass<"autopar-schedule", "mlir::ModuleOp"> {
   }];
   let options = [
     Option<"rounds", "rounds", "std::string", "\"auto\"",
-           "whether what micro-batches repeat is written once: auto (where that is at least half of the step), always or never">,
-    Option<"few", "few-micro-batches", "bool", "false",
-           "write out no more micro-batches than show all that a step holds at one time, and mark the module with "
-           "autopar.few_micro_batches where those are not all: such a step is for judging, and computes something else">,
+           "whether what micro-batches repeat is written once: auto (where that is at least a quarter of the step), always or never">,
     Option<"cluster", "cluster", "std::string", "\"\"", "cluster file, or presets:NAME">,
     Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
   ];

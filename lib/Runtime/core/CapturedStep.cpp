@@ -147,6 +147,9 @@ Status CapturedStep::recordInstructions(Recorded &made) {
     bool isActiveNow = isActive(instruction, isBefore);
     if (last[queue] && (!isActiveNow || !endsInAnyOrder(instruction.queue)))
       ends[i].insert(ends[i].end(), last[queue]->begin(), last[queue]->end());
+    // Through what is left out the same ones come together again and again.
+    std::sort(ends[i].begin(), ends[i].end());
+    ends[i].erase(std::unique(ends[i].begin(), ends[i].end()), ends[i].end());
     if (isActiveNow) {
       auto token = issue(instruction, shared.rowAt(order, int32_t(i)).slot, ends[i]);
       if (!token)

@@ -221,7 +221,7 @@ Value MeshWriter::receive(TransferOp op, int64_t microBatch) {
 
 void MeshWriter::startReceiving(TransferOp op, int64_t microBatch) {
   int64_t number = isEach(op) ? microBatch : kOnce;
-  MeshRounds::Scope scope(rounds ? &*rounds : nullptr, op, number);
+  MeshRounds::Scope scope = madeFor(op, number);
   SmallVector<Value> &parts = coming[{op, number}];
   if (!parts.empty())
     return;
@@ -241,7 +241,7 @@ void MeshWriter::startReceiving(TransferOp op, int64_t microBatch) {
 
 /// Joins the innermost dimension first.
 Value MeshWriter::putTogether(TransferOp op, int64_t microBatch, ArrayRef<Value> received) {
-  MeshRounds::Scope scope(rounds ? &*rounds : nullptr, op, isEach(op) ? microBatch : kOnce);
+  MeshRounds::Scope scope = madeFor(op, isEach(op) ? microBatch : kOnce);
   SmallVector<Value> parts(received);
   const TransferRoute *route = source.routeOf(op);
   for (int64_t dim = op.getType().getRank(); route && dim-- > 0;) {
@@ -282,7 +282,7 @@ void MeshWriter::sendOn(Value value, int64_t microBatch) {
         sent->setAttr(kOpTimeAttribute, us);
     };
     Value local = resolve(value, microBatch);
-    MeshRounds::Scope scope(rounds ? &*rounds : nullptr, transfer, number);
+    MeshRounds::Scope scope = madeFor(transfer, number);
     const TransferRoute *route = source.routeOf(transfer);
     if (!route)
       send(local, {});
@@ -341,7 +341,7 @@ void MeshWriter::write(Operation *op, int64_t microBatch) {
   IRMapping &mapping = mappingFor(op, microBatch);
   if (op->getNumResults() > 0 && mapping.contains(op->getResult(0)))
     return;
-  MeshRounds::Scope scope(rounds ? &*rounds : nullptr, op, isEach(op) ? microBatch : kOnce);
+  MeshRounds::Scope scope = madeFor(op, isEach(op) ? microBatch : kOnce);
   if (auto part = dyn_cast<MicroBatchOp>(op)) {
     mapping.map(part.getResult(), takePart(part, microBatch));
     if (sentParts.insert({op, microBatch}).second)
@@ -404,7 +404,6 @@ void MeshWriter::join(StackMicroBatchesOp op, Value part, int64_t microBatch) {
                                     RankedTensorType::get(shape, all.getElementType()), part));
   if (static_cast<int64_t>(parts.size()) < schedule.microBatches)
     return;
-  parts.resize(all.getDimSize(0), parts.back()); // of a step with few micro-batches
   auto joined = ConcatOp::create(builder, op.getLoc(), all, parts, 0);
   setOpId(joined, getOpId(op));
   once.map(op.getResult(), joined);

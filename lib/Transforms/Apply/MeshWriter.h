@@ -62,6 +62,10 @@ private:
                int64_t number);
   Operation *clone(Operation *op, int64_t microBatch, IRMapping &operands);
   int64_t numberOf(int64_t microBatch) const;
+  /// What is made while it lives is made for an operation and, unless negative, a micro-batch.
+  MeshRounds::Scope madeFor(Operation *op, int64_t microBatch) {
+    return MeshRounds::Scope(rounds ? &*rounds : nullptr, op, microBatch);
+  }
   void name(Operation *made, Operation *original, int64_t microBatch);
   /// Where the results of an operation are kept: per micro-batch, or once.
   IRMapping &mappingFor(Operation *op, int64_t microBatch);

@@ -5,7 +5,6 @@
 #include "MeshWriter.h"
 #include "StepParts.h"
 
-#include "autopar/Interfaces/FewMicroBatches.h"
 #include "autopar/Interfaces/RunSideBySide.h"
 #include "autopar/Transforms/Passes.h"
 
@@ -53,12 +52,6 @@ private:
     for (int32_t mesh = 0; mesh < schedule->meshes; ++mesh)
       found.push_back(
           findRounds(*schedule, mesh, putsTogetherAtEnd(source) ? UseRounds::Never : *use));
-    if (few && llvm::none_of(found, [](const auto &rounds) { return rounds.has_value(); })) {
-      int32_t all = schedule->microBatches;
-      schedule = ::autopar::withFewMicroBatches(*schedule);
-      if (schedule->microBatches < all)
-        getOperation()->setAttr(kFewMicroBatchesAttribute, UnitAttr::get(&getContext()));
-    }
     if (failed(source.phases.verifyDirection(source.stages, source.microBatches)) ||
         failed(source.findRoutes(*schedule)))
       return failure();

@@ -7,6 +7,16 @@
 using namespace mlir;
 using namespace mlir::exec;
 
+/// Whether no two live at the same time, but for an instruction that reads one and writes the
+/// other.
+static bool liveOneByOne(SmallVector<Interval *, 2> all, bool mayTouch) {
+  llvm::sort(all, [](Interval *a, Interval *b) { return a->first < b->first; });
+  for (size_t i = 1; i < all.size(); ++i)
+    if (all[i - 1]->last > all[i]->first || (!mayTouch && all[i - 1]->last == all[i]->first))
+      return false;
+  return true;
+}
+
 LiveIntervals::LiveIntervals(ProgramOp program, int64_t alignment) {
   for (auto buffer : program.getOps<BufferOp>()) {
     Interval &interval = intervals[buffer];
@@ -22,12 +32,21 @@ LiveIntervals::LiveIntervals(ProgramOp program, int64_t alignment) {
     shareHandedOn(rounds);
   }
   continueInPlace(program);
-  // What was to be written over what it was handed on to.
-  for (HandOnOp op : rounds.handOns()) {
+  // What touches was to be written over what it touches.
+  auto isTogether = [&](HandOnOp op) {
     Interval &from = bytesOf(op.getFrom()), &to = bytesOf(op.getTo());
-    if (&from != &to && from.first <= to.last && to.first <= from.last &&
-        !llvm::is_contained(apart, op))
-      keepApart(op);
+    SmallVector<Interval *, 2> all = sharing(&to);
+    return &from == &to ||
+           (llvm::is_contained(all, &from) && liveOneByOne(all, /*mayTouch=*/false));
+  };
+  for (bool changes = true; changes;) {
+    changes = false;
+    for (HandOnOp op : rounds.handOns())
+      if (!llvm::is_contained(apart, op) && !isTogether(op)) {
+        separate(bytesOf(op.getTo()));
+        keepApart(op);
+        changes = true;
+      }
   }
 }
 
@@ -78,7 +97,7 @@ void LiveIntervals::liveThroughRounds(ProgramOp program, const ProgramRounds &ro
   llvm::SmallDenseSet<Operation *> written, handedTo;
   for (HandOnOp op : rounds.handOns()) {
     handedTo.insert(op.getTo().getDefiningOp());
-    intervals[op.getFrom().getDefiningOp()].include(roundEnds);
+    intervals[op.getFrom().getDefiningOp()].include(roundEnds + 1); // nothing is written over it
   }
   // What a round reads before it writes it has to be there for the next round too.
   for (Operation &op : EntryOp(rounds.repeated()).getBody().front()) {
@@ -86,31 +105,31 @@ void LiveIntervals::liveThroughRounds(ProgramOp program, const ProgramRounds &ro
     for (Value value : instruction.getReads()) {
       Operation *root = rootOf(value).first;
       if (!written.contains(root) && !handedTo.contains(root))
-        intervals[root].include(roundEnds);
+        intervals[root].include(roundEnds + 1);
     }
     for (Value value : instruction.getWrites())
       written.insert(rootOf(value).first);
   }
 }
 
-static bool liveOneByOne(SmallVector<Interval *, 2> all) {
-  llvm::sort(all, [](Interval *a, Interval *b) { return a->first < b->first; });
-  for (size_t i = 1; i < all.size(); ++i)
-    if (all[i - 1]->last >= all[i]->first)
-      return false;
-  return true;
+/// What is copied there at the end of a round may be nobody else's bytes.
+void LiveIntervals::separate(Interval &bytes) {
+  for (auto &[op, interval] : intervals)
+    if (interval.within == &bytes)
+      interval.within = nullptr;
+  if (auto own = ownLasts.find(&bytes); own != ownLasts.end())
+    bytes.last = own->second;
 }
 
 void LiveIntervals::keepApart(HandOnOp op) {
-  Interval &from = intervals[op.getFrom().getDefiningOp()];
-  Interval &to = intervals[op.getTo().getDefiningOp()];
+  Interval &from = bytesOf(op.getFrom()), &to = bytesOf(op.getTo());
   for (Interval *one : {&from, &to})
     if (auto found = numbers.find(one); found != numbers.end()) {
       llvm::erase(places[found->second], one);
       numbers.erase(found);
     }
   to.include(roundBegins);
-  to.include(roundEnds);
+  to.include(roundEnds + 1);
   apart.push_back(op);
 }
 
@@ -149,7 +168,8 @@ void LiveIntervals::continueOne(Interval &replaced, Interval &written, int64_t t
       together.push_back(other);
   llvm::erase(together, &written);
   int64_t before = std::exchange(bytes->last, written.last);
-  if (!liveOneByOne(together)) {
+  ownLasts.try_emplace(bytes, before);
+  if (!liveOneByOne(together, /*mayTouch=*/true)) {
     bytes->last = before;
     return;
   }

@@ -22,7 +22,10 @@ struct Interval {
   BufferOp buffer;
   int64_t first = kForever, last = -1;
   std::array<int64_t, kLateness.size()> sent{}; ///< until when messages read it, about
-  int64_t entryEnds = -1;                       ///< of the entry that sends it
+  /// Until when of a round messages of the round before read it; 0: until none.
+  std::array<int64_t, kLateness.size()> sentBefore{};
+  int64_t entryEnds = -1;     ///< of the entry that sends it
+  bool isSentInRound = false; ///< that is run several times
   int64_t bytes = 0;
   int64_t offset = -1;
   Interval *within = nullptr; ///< of the buffer whose bytes this one continues
@@ -50,8 +53,12 @@ public:
     auto found = numbers.find(one);
     return found == numbers.end() ? SmallVector<Interval *, 2>{one} : places[found->second];
   }
+  bool isShared(const Interval *one) const { return numbers.contains(one); }
   /// What cannot lie where the next round finds it: it is copied there when the round ends.
   ArrayRef<HandOnOp> copied() const { return apart; }
+  /// The first and the last instruction of the entry that is run several times; 0 where none is.
+  int64_t roundBegin() const { return roundBegins; }
+  int64_t roundEnd() const { return roundEnds; }
 
 private:
   void findLives(ProgramOp program);
@@ -61,12 +68,15 @@ private:
   /// Lets `written` have the bytes of `replaced` from `time` on, where that is possible.
   void continueOne(Interval &replaced, Interval &written, int64_t time);
   void keepApart(HandOnOp op);
+  /// Gives those that continue the bytes of a buffer bytes of their own.
+  void separate(Interval &bytes);
 
   llvm::MapVector<Operation *, Interval> intervals;
   DenseMap<const Interval *, size_t> numbers; ///< of those that are not alone, in `places`
   std::vector<SmallVector<Interval *, 2>> places;
   SmallVector<HandOnOp> apart;
-  int64_t roundBegins = 0, roundEnds = 0; ///< the first and the last instruction
+  DenseMap<const Interval *, int64_t> ownLasts; ///< of those whose bytes others continue
+  int64_t roundBegins = 0, roundEnds = 0;       ///< the first and the last instruction
 };
 
 } // namespace mlir::exec

@@ -82,6 +82,18 @@ void PlacedBuffers::add(size_t node, size_t begin, size_t end, Span life, TakenB
   add(2 * node + 1, middle, end, life, range);
 }
 
+bool PlacedBuffers::placeAt(int64_t offset, llvm::ArrayRef<size_t> indices, int64_t bytes) {
+  std::vector<const TakenBytes *> met;
+  for (size_t index : indices)
+    collect(1, 0, leaves, lives[index], met);
+  for (const TakenBytes *taken : met)
+    if (taken->lowestFree(offset, bytes) != offset)
+      return false;
+  for (size_t index : indices)
+    add(1, 0, leaves, lives[index], {offset, offset + bytes});
+  return true;
+}
+
 int64_t PlacedBuffers::place(llvm::ArrayRef<size_t> indices, int64_t bytes) {
   std::vector<const TakenBytes *> met;
   for (size_t index : indices)

@@ -45,6 +45,8 @@ public:
   int64_t place(size_t index, int64_t bytes) { return place(llvm::ArrayRef(index), bytes); }
   /// The same for buffers that are to have one place, and do not live at the same time.
   int64_t place(llvm::ArrayRef<size_t> indices, int64_t bytes);
+  /// Gives them that place; false where some of it is taken during their lives.
+  bool placeAt(int64_t offset, llvm::ArrayRef<size_t> indices, int64_t bytes);
 
 private:
   struct Span {

@@ -12,6 +12,7 @@
 #include "llvm/Support/MathExtras.h"
 
 #include <array>
+#include <map>
 #include <optional>
 
 namespace mlir::exec {
@@ -35,18 +36,28 @@ bool isMessage(InstructionOpInterface instruction) {
   return queue != Queue::Compute && queue != Queue::CopyIn && queue != Queue::CopyOut;
 }
 
+/// What kernels of an entry have computed up to each of its instructions, in microseconds.
+std::vector<double> computedIn(EntryOp entry) {
+  std::vector<double> computed;
+  for (Operation &op : entry.getBody().front()) {
+    bool isKernel = cast<InstructionOpInterface>(op).getQueue() == Queue::Compute;
+    computed.push_back((computed.empty() ? 0 : computed.back()) +
+                       (isKernel ? microseconds(&op) : 0));
+  }
+  return computed;
+}
+
 /// A message or a collective reads its bytes long after it began: messages to one peer go one
 /// behind the other, and collectives do, but what goes to several peers, and collectives beside it,
 /// go side by side. Who gets the bytes meanwhile waits for them.
 void findMessages(ProgramOp program, LiveIntervals &intervals) {
+  SmallVector<EntryOp> entries(program.getOps<EntryOp>());
+  EntryOp round = ProgramRounds(program).repeated();
   int64_t time = 1;
-  for (auto entry : program.getOps<EntryOp>()) {
-    std::vector<double> computed; // microseconds, up to each instruction of the entry
-    for (Operation &op : entry.getBody().front()) {
-      bool isKernel = cast<InstructionOpInterface>(op).getQueue() == Queue::Compute;
-      computed.push_back((computed.empty() ? 0 : computed.back()) +
-                         (isKernel ? microseconds(&op) : 0));
-    }
+  for (auto [number, entry] : llvm::enumerate(entries)) {
+    std::vector<double> computed = computedIn(entry), next;
+    if (round && (entry == round || (number + 1 < entries.size() && entries[number + 1] == round)))
+      next = computedIn(round);
     int64_t end = time + static_cast<int64_t>(computed.size());
     // What kernels have computed when the messages so far are through, by peer; collectives have
     // none.
@@ -59,6 +70,7 @@ void findMessages(ProgramOp program, LiveIntervals &intervals) {
       for (Value value : instruction.getReads()) {
         read.push_back(&intervals.bytesOf(value));
         read.back()->entryEnds = end;
+        read.back()->isSentInRound |= entry == round;
       }
       auto send = dyn_cast<SendOp>(op);
       auto &through = ends[send ? int64_t(send.getPeer()) : -1];
@@ -66,8 +78,16 @@ void findMessages(ProgramOp program, LiveIntervals &intervals) {
         through[lateness] =
             std::max(through[lateness], computed[index]) + kLateness[lateness] * microseconds(&op);
         int64_t last = time + (llvm::lower_bound(computed, through[lateness]) - computed.begin());
-        for (Interval *interval : read)
-          interval->sent[lateness] = std::max(interval->sent[lateness], last);
+        // What a round sends last is on its way while the next one runs.
+        int64_t behind = last < end ? 0
+                                    : llvm::lower_bound(next, through[lateness] - computed.back()) -
+                                          next.begin();
+        for (Interval *interval : read) {
+          interval->sent[lateness] = std::max(interval->sent[lateness], last + behind);
+          if (entry == round && behind > 0)
+            interval->sentBefore[lateness] =
+                std::max(interval->sentBefore[lateness], time + behind - 1);
+        }
       }
     }
     time = end;
@@ -134,41 +154,67 @@ private:
         copy.setEvaluated(true);
   }
 
+  /// How long messages read a buffer: in the order of instructions, and at the beginning of a round
+  /// what the one before has sent (0: nothing).
+  struct Sent {
+    int64_t last = 0, before = 0;
+  };
+
   /// Where buffers are, and the end of the highest; nothing where that is above `most`. Of those
   /// that share a place the first stands for all.
   static std::optional<int64_t> place(const LiveIntervals &intervals, ArrayRef<Interval *> rest,
                                       int64_t base, int64_t most,
-                                      function_ref<int64_t(const Interval &)> last,
+                                      function_ref<Sent(const Interval &)> sent,
                                       std::vector<int64_t> &offsets) {
     std::vector<Lifetime> lifetimes;
-    DenseMap<const Interval *, size_t> indices;
-    for (auto [index, interval] : llvm::enumerate(rest)) {
-      lifetimes.push_back({interval->first, std::max(interval->last, last(*interval))});
-      indices[interval] = index;
+    DenseMap<const Interval *, SmallVector<size_t, 2>> lives;
+    for (const Interval *interval : rest) {
+      Sent own = sent(*interval);
+      lives[interval].push_back(lifetimes.size());
+      lifetimes.push_back({interval->first, std::max(interval->last, own.last)});
+      if (own.before > 0) {
+        lives[interval].push_back(lifetimes.size());
+        lifetimes.push_back({intervals.roundBegin(), own.before});
+      }
     }
     PlacedBuffers placed(lifetimes, base);
     int64_t peak = base;
-    offsets.assign(rest.size(), -1);
-    for (auto [index, interval] : llvm::enumerate(rest)) {
-      if (offsets[index] >= 0)
+    DenseMap<const Interval *, int64_t> found;
+    // By size and name, where those of other micro-batches lie: what a round has at one place comes
+    // before it and behind it too, so that is where most others fit in between.
+    std::map<std::pair<int64_t, StringRef>, SmallVector<int64_t>> alike;
+    for (Interval *interval : rest) {
+      if (found.contains(interval))
         continue;
-      SmallVector<size_t, 2> own;
+      SmallVector<size_t, 4> all;
       for (Interval *other : intervals.sharing(interval))
-        own.push_back(indices.at(other));
-      int64_t offset = placed.place(own, interval->bytes);
-      for (size_t each : own)
-        offsets[each] = offset;
+        llvm::append_range(all, lives.at(other));
+      SmallVector<int64_t> *others = nullptr;
+      if (intervals.roundBegin() > 0)
+        others = &alike[{interval->bytes, interval->buffer.getName().rsplit('@').first}];
+      auto isFree = [&](int64_t at) { return placed.placeAt(at, all, interval->bytes); };
+      auto *known = others ? llvm::find_if(*others, isFree) : nullptr;
+      bool isKnown = others && known != others->end();
+      int64_t offset = isKnown ? *known : placed.place(all, interval->bytes);
+      if (others && !isKnown)
+        others->push_back(offset);
+      for (Interval *other : intervals.sharing(interval))
+        found[other] = offset;
       peak = std::max(peak, offset + interval->bytes);
       if (peak > most)
         return std::nullopt;
     }
+    offsets.clear();
+    for (const Interval *interval : rest)
+      offsets.push_back(found.at(interval));
     return peak;
   }
 
   /// Whether messages still read what nobody else needs.
   static bool isSent(ArrayRef<Interval *> rest, size_t lateness) {
-    return llvm::any_of(
-        rest, [&](const Interval *interval) { return interval->sent[lateness] > interval->last; });
+    return llvm::any_of(rest, [&](const Interval *interval) {
+      return interval->sent[lateness] > interval->last || interval->sentBefore[lateness] > 0;
+    });
   }
 
   int64_t planSpace(LiveIntervals &intervals, Space space) {
@@ -182,7 +228,8 @@ private:
       return interval->first == 0 && interval->last == kForever;
     };
     auto places = [&](const Interval *interval) {
-      return std::make_tuple(!lasts(interval), -interval->bytes, interval);
+      return std::make_tuple(!lasts(interval), -interval->bytes, !intervals.isShared(interval),
+                             interval);
     };
     llvm::sort(order, [&](const Interval *a, const Interval *b) { return places(a) < places(b); });
     // The smaller a buffer the later it comes, so that all before it have sizes of its step.
@@ -203,7 +250,7 @@ private:
       rest.push_back(interval);
     }
     std::vector<int64_t> offsets;
-    auto itsLast = [](const Interval &) { return 0; };
+    auto itsLast = [](const Interval &) { return Sent(); };
     int64_t peak = *place(intervals, rest, base, kForever, itsLast, offsets);
     // Bytes that messages read are spared where that takes next to no memory: as long as late ones
     // would read them, or at least as long as they should.
@@ -212,11 +259,13 @@ private:
     if (limit > 0)
       most = std::min(most, memory);
     for (size_t lateness = 0; lateness < kLateness.size() && isSent(rest, lateness); ++lateness) {
-      auto last = [&](const Interval &interval) {
-        return interval.bytes <= small ? interval.entryEnds : interval.sent[lateness];
+      auto sent = [&](const Interval &interval) -> Sent {
+        if (interval.bytes <= small)
+          return {interval.entryEnds, interval.isSentInRound ? intervals.roundEnd() : 0};
+        return {interval.sent[lateness], interval.sentBefore[lateness]};
       };
       std::vector<int64_t> spared;
-      if (std::optional<int64_t> end = place(intervals, rest, base, most, last, spared)) {
+      if (std::optional<int64_t> end = place(intervals, rest, base, most, sent, spared)) {
         offsets = std::move(spared);
         peak = *end;
         break;
