@@ -82,7 +82,7 @@ std::optional<ScheduleRounds> findRounds(const Schedule &schedule, int32_t mesh,
   found.count -= std::min(found.count, size_t(schedule.receivesAhead));
   rounds.first = found.first;
   rounds.count = int32_t(found.count / std::max<size_t>(rounds.rows, 1));
-  int32_t wanted = use == UseRounds::Auto ? (schedule.microBatches + 3) / 4 : 1;
+  int32_t wanted = use == UseRounds::Auto ? (schedule.microBatches + 1) / 2 : 1;
   if (rounds.count < 2 || rounds.repeated() < wanted)
     return std::nullopt;
   return rounds;

@@ -202,7 +202,7 @@ struct Options {
   cl::opt<std::string> rounds{
       "rounds",
       cl::desc("write what micro-batches repeat once, and run it as often: auto (where that is at "
-               "least a quarter of the step), always or never; default auto"),
+               "least half of the step), always or never; default auto"),
       cl::init("auto"), cl::value_desc("auto|always|never"), cl::cat(category)};
   cl::opt<std::string> attention{
       "attention",

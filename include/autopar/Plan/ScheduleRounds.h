@@ -9,8 +9,8 @@
 
 namespace autopar {
 
-/// When a step has rounds: where that saves a quarter of its rows, wherever there are two, or not
-/// at all.
+/// When a step has rounds: where that leaves at most half of its micro-batches, wherever there are
+/// two, or not at all.
 enum class UseRounds : uint8_t { Auto, Always, Never };
 
 /// "auto", "always", "never"; nothing for another word.

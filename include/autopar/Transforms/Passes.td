@@ -349,7 +349,7 @@ def SchedulePass : Pass<"autopar-schedule", "mlir::ModuleOp"> {
   }];
   let options = [
     Option<"rounds", "rounds", "std::string", "\"auto\"",
-           "whether what micro-batches repeat is written once: auto (where that is at least a quarter of the step), always or never">,
+           "whether what micro-batches repeat is written once: auto (where that is at least half of the step), always or never">,
     Option<"cluster", "cluster", "std::string", "\"\"", "cluster file, or presets:NAME">,
     Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
   ];
