@@ -255,7 +255,7 @@ private:
   LogicalResult leaveBehind(Value value, Value result);
   /// Whether two buffers may be one in all rounds.
   bool mayBeOne(const StridedView &left, const StridedView &found);
-  /// Whether the step's arguments, constants or what runs at load lie there.
+  /// Whether an argument, a constant, rank values or the control buffer lie there.
   bool isLasting(Value buffer) const;
   LogicalResult lowerRoundSlice(RoundSliceOp op);
   LogicalResult lowerRoundInsert(RoundInsertOp op);
