@@ -5,16 +5,38 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
-#include <tuple>
+#include <utility>
 
 namespace autopar {
 namespace {
 
 /// A stage's work on a micro-batch; what others wait for.
-using Work = std::tuple<int32_t, int32_t, StagePhase>;
+struct Work {
+  int32_t stage, microBatch;
+  StagePhase phase;
+};
 
 Work workOf(const ScheduleRow &row) { return {row.stage, row.microBatch, row.phase}; }
+
+/// Something of every work that a schedule may have.
+template <class Value>
+class PerWork {
+public:
+  PerWork(const Schedule &schedule, Value value)
+      : microBatches(size_t(schedule.microBatches)),
+        values(size_t(schedule.stages) * kPhases * microBatches, value) {}
+  Value &operator[](const Work &work) { return values[indexOf(work)]; }
+  const Value &operator[](const Work &work) const { return values[indexOf(work)]; }
+
+private:
+  static constexpr size_t kPhases = 3;
+  size_t indexOf(const Work &work) const {
+    return (size_t(work.stage) * kPhases + size_t(work.phase)) * microBatches +
+           size_t(work.microBatch);
+  }
+  size_t microBatches;
+  std::vector<Value> values;
+};
 
 std::string textOf(const ScheduleRow &row) {
   return std::string(name(row.phase)) + " of stage " + std::to_string(row.stage) +
@@ -27,7 +49,8 @@ std::string textOf(const ScheduleRow &row) {
 class Simulation {
 public:
   explicit Simulation(const Schedule &schedule)
-      : schedule(schedule), next(schedule.rows.size()), sent(schedule.rows.size()) {
+      : schedule(schedule), next(schedule.rows.size()), sent(schedule.rows.size()),
+        placeOf(schedule, kNoRow), done(schedule, false) {
     for (const std::vector<ScheduleRow> &rows : schedule.rows)
       for (size_t index = 0; index < rows.size(); ++index)
         placeOf[workOf(rows[index])] = index;
@@ -49,6 +72,8 @@ public:
   }
 
 private:
+  static constexpr size_t kNoRow = size_t(-1);
+
   /// The row of a neighbouring stage that reads (step 1) or makes (step -1) what a row makes or
   /// reads; nothing at the ends of the pipeline.
   std::optional<Work> neighbour(const ScheduleRow &row, int32_t step) const {
@@ -61,25 +86,24 @@ private:
   /// Whether the receiver of what a row makes has come to the row before the one that reads it; so
   /// for what nobody receives.
   bool isTaken(const Work &message) const {
-    auto reader = placeOf.find(message);
-    return reader == placeOf.end() ||
-           next[size_t(schedule.meshOf(std::get<0>(message)))] + size_t(schedule.receivesAhead) >=
-               reader->second;
+    size_t reader = placeOf[message];
+    return reader == kNoRow ||
+           next[size_t(schedule.meshOf(message.stage))] + size_t(schedule.receivesAhead) >= reader;
   }
 
   /// What a mesh sends to another one when it has made a row.
   std::optional<Work> sentBy(const ScheduleRow &row, size_t mesh) const {
     auto reader = neighbour(row, 1);
-    bool goesOut = reader && schedule.meshOf(std::get<0>(*reader)) != int32_t(mesh);
+    bool goesOut = reader && schedule.meshOf(reader->stage) != int32_t(mesh);
     return goesOut ? reader : std::nullopt;
   }
 
   bool isReady(const ScheduleRow &row) const {
-    if (auto read = neighbour(row, -1); read && !done.count(*read))
+    if (auto read = neighbour(row, -1); read && !done[*read])
       return false;
     StagePhase before =
         row.phase == StagePhase::Weight ? StagePhase::Backward : StagePhase::Forward;
-    return row.phase == StagePhase::Forward || done.count({row.stage, row.microBatch, before});
+    return row.phase == StagePhase::Forward || done[{row.stage, row.microBatch, before}];
   }
 
   /// The next row, or two that run together: what one of them sends may have to be taken before the
@@ -95,7 +119,7 @@ private:
       if ((last = sentBy(rows[row], mesh)); last && end > begin + 1 && !isTaken(*last))
         return false;
     for (; next[mesh] < end; ++next[mesh])
-      done.insert(workOf(rows[next[mesh]]));
+      done[workOf(rows[next[mesh]])] = true;
     sent[mesh] = last;
     return end > begin;
   }
@@ -103,8 +127,8 @@ private:
   const Schedule &schedule;
   std::vector<size_t> next;
   std::vector<std::optional<Work>> sent; ///< per mesh: who reads what its last row sent
-  std::map<Work, size_t> placeOf;        ///< among the rows of its mesh
-  std::set<Work> done;
+  PerWork<size_t> placeOf;               ///< among the rows of its mesh
+  PerWork<char> done;
 };
 
 } // namespace
@@ -125,7 +149,8 @@ Status Schedule::verify() const {
   if (rows.size() != size_t(meshes))
     return bad("has rows for " + std::to_string(rows.size()) + " meshes, expected " +
                std::to_string(meshes));
-  std::set<Work> seen;
+  PerWork<char> seen(*this, false);
+  size_t found = 0;
   std::map<std::pair<int32_t, StagePhase>, int32_t> expected;
   for (size_t mesh = 0; mesh < rows.size(); ++mesh)
     for (const ScheduleRow &row : rows[mesh]) {
@@ -136,11 +161,12 @@ Status Schedule::verify() const {
       if (meshOf(row.stage) != int32_t(mesh))
         return bad(textOf(row) + " is on mesh " + std::to_string(mesh) + ", expected " +
                    std::to_string(meshOf(row.stage)));
-      if (!seen.insert(workOf(row)).second)
+      if (std::exchange(seen[workOf(row)], true))
         return bad(textOf(row) + " appears twice");
       if (int32_t &turn = expected[{row.stage, row.phase}]; turn++ != row.microBatch)
         return bad(textOf(row) + " comes where micro-batch " + std::to_string(turn - 1) +
                    " was expected");
+      ++found;
     }
   for (const std::vector<ScheduleRow> &line : rows)
     for (size_t row = 0; row < line.size(); ++row)
@@ -150,8 +176,8 @@ Status Schedule::verify() const {
                    " runs together with the next row; expected one of another micro-batch there, "
                    "and no third");
   size_t all = size_t(stages) * size_t(microBatches) * (!trains ? 1 : splitsBackward ? 3 : 2);
-  if (seen.size() != all)
-    return bad("has " + std::to_string(seen.size()) + " rows, expected " + std::to_string(all));
+  if (found != all)
+    return bad("has " + std::to_string(found) + " rows, expected " + std::to_string(all));
   return Simulation(*this).run();
 }
 

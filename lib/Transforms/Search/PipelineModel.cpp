@@ -15,7 +15,10 @@ using ::autopar::VirtualTask;
 
 PipelineModel::PipelineModel(const StepOutline &outline, const Schedule &schedule,
                              ArrayRef<::autopar::Mesh> meshes, const ::autopar::Cluster &cluster)
-    : outline(outline), cluster(cluster), table(schedule), places(meshes.begin(), meshes.end()) {}
+    : outline(outline), cluster(cluster), table(schedule), places(meshes.begin(), meshes.end()) {
+  for (int32_t stage = 0; stage < table.stages; ++stage)
+    flights.push_back(table.mostInFlight(stage));
+}
 
 int32_t PipelineModel::meshOf(Value value) const {
   const Stages &stages = outline.stages();
@@ -29,7 +32,7 @@ int32_t PipelineModel::meshOf(Value value) const {
 
 int64_t PipelineModel::inFlight(Operation *op) const {
   int64_t stage = outline.stages().of(op);
-  return stage == Stages::kNone ? 1 : table.mostInFlight(static_cast<int32_t>(stage));
+  return stage == Stages::kNone ? 1 : flights[stage];
 }
 
 static PipelineTask::Kind kindOf(StagePhase phase) {
@@ -100,6 +103,11 @@ private:
     return static_cast<int32_t>(program.tasks.size()) - 1;
   }
   int32_t addMessage(TransferOp transfer, int32_t microBatch);
+  /// The task of a row; -1 where the schedule has none.
+  int32_t &rowTask(int64_t stage, StagePhase phase, int32_t microBatch) {
+    return rowTasks[(stage * kPhases + static_cast<int64_t>(phase)) * table.microBatches +
+                    microBatch];
+  }
   void wait(int32_t task, int32_t before) { program.tasks[task].after.push_back(before); }
   void sortOperations();
 
@@ -114,10 +122,17 @@ private:
   ::autopar::VirtualProgram program;
   std::vector<PipelineTask> meanings;                   ///< of the tasks
   std::map<std::pair<int32_t, int32_t>, int32_t> links; ///< queues, by the meshes that they join
-  using Part = std::pair<int32_t, StagePhase>;          ///< of a stage
-  std::map<Part, double> rowUs;                         ///< of a micro-batch
-  std::map<Part, SmallVector<TransferOp>> sent;         ///< in every micro-batch
-  std::vector<double> beforeUs, afterUs;                ///< per mesh
+  static constexpr int64_t kPhases = 3;
+  std::vector<int32_t> rowTasks;
+  struct Link {
+    int32_t queue;
+    MeshMessage message;
+  };
+  DenseMap<Operation *, Link> messages;         ///< by transfer: of a micro-batch, all alike
+  using Part = std::pair<int32_t, StagePhase>;  ///< of a stage
+  std::map<Part, double> rowUs;                 ///< of a micro-batch
+  std::map<Part, SmallVector<TransferOp>> sent; ///< in every micro-batch
+  std::vector<double> beforeUs, afterUs;        ///< per mesh
   SmallVector<TransferOp> sentBefore, sentAfter;
 };
 
@@ -125,12 +140,19 @@ int32_t StepProgram::addMessage(TransferOp transfer, int32_t microBatch) {
   auto from = static_cast<int32_t>(stages.of(transfer.getInput())),
        to = static_cast<int32_t>(transfer.getStage());
   int32_t mesh = table.meshOf(from), target = table.meshOf(to);
-  auto [link, isNew] = links.try_emplace({mesh, target}, program.queues.size());
-  if (isNew)
-    program.queues.push_back("from " + std::to_string(mesh) + " to " + std::to_string(target));
-  int32_t task = addTask(link->second, 0, {PipelineTask::Kind::Message, from, microBatch, to});
+  auto [known, isNew] = messages.try_emplace(transfer);
+  if (isNew) {
+    auto [queue, isFirst] = links.try_emplace({mesh, target}, program.queues.size());
+    if (isFirst)
+      program.queues.push_back("from " + std::to_string(mesh) + " to " + std::to_string(target));
+    known->second.queue = queue->second;
+    if (mesh != target)
+      known->second.message = meshLinks.message(mesh, target, static_cast<double>(bytes(transfer)));
+  }
+  int32_t task =
+      addTask(known->second.queue, 0, {PipelineTask::Kind::Message, from, microBatch, to});
   if (mesh != target)
-    meshLinks.message(mesh, target, static_cast<double>(bytes(transfer))).take(program.tasks[task]);
+    known->second.message.take(program.tasks[task]);
   return task;
 }
 
@@ -163,44 +185,46 @@ void StepProgram::addRows() {
   sortOperations();
   for (int32_t mesh = 0; mesh < table.meshes; ++mesh)
     addTask(mesh, beforeUs[mesh], {PipelineTask::Kind::Before});
-  std::map<std::tuple<int32_t, int32_t, StagePhase>, int32_t> tasks; // stage, micro-batch, phase
+  rowTasks.assign(table.stages * kPhases * table.microBatches, -1);
+  // A mesh runs its rows one after the other, so of a stage's the first and the last are waited
+  // for.
+  std::vector<int32_t> firstOf(table.stages, -1), lastOf(table.stages, -1);
   for (int32_t mesh = 0; mesh < table.meshes; ++mesh)
-    for (const ScheduleRow &row : table.rows[mesh])
-      tasks[{row.stage, row.microBatch, row.phase}] = addTask(
-          mesh, rowUs[{row.stage, row.phase}], {kindOf(row.phase), row.stage, row.microBatch});
+    for (const ScheduleRow &row : table.rows[mesh]) {
+      int32_t task = addTask(mesh, rowUs[{row.stage, row.phase}],
+                             {kindOf(row.phase), row.stage, row.microBatch});
+      rowTask(row.stage, row.phase, row.microBatch) = lastOf[row.stage] = task;
+      if (firstOf[row.stage] < 0)
+        firstOf[row.stage] = task;
+    }
   // Messages of a link in the order in which they are made.
   for (TransferOp transfer : sentBefore) {
     int32_t message = addMessage(transfer, -1);
     wait(message, table.meshOf(stages.of(transfer.getInput())));
-    for (auto &[row, task] : tasks)
-      if (std::get<0>(row) == static_cast<int32_t>(transfer.getStage()))
-        wait(task, message);
+    wait(firstOf[transfer.getStage()], message);
   }
   for (int32_t mesh = 0; mesh < table.meshes; ++mesh)
     for (const ScheduleRow &row : table.rows[mesh])
       for (TransferOp transfer : sent[{row.stage, row.phase}]) {
         int32_t message = addMessage(transfer, row.microBatch);
-        wait(message, tasks.at({row.stage, row.microBatch, row.phase}));
+        wait(message, rowTask(row.stage, row.phase, row.microBatch));
         for (Operation *user : transfer->getUsers())
-          if (auto reader = tasks.find(
-                  {static_cast<int32_t>(transfer.getStage()), row.microBatch, phases.of(user)});
-              reader != tasks.end())
-            wait(reader->second, message);
+          if (int32_t reader = rowTask(transfer.getStage(), phases.of(user), row.microBatch);
+              reader >= 0)
+            wait(reader, message);
       }
   std::vector<std::vector<int32_t>> lastMessages(table.meshes);
   for (TransferOp transfer : sentAfter) {
     int32_t message = addMessage(transfer, -1);
-    for (auto &[row, task] : tasks)
-      if (std::get<0>(row) == stages.of(transfer.getInput()))
-        wait(message, task);
+    wait(message, lastOf[stages.of(transfer.getInput())]);
     lastMessages[table.meshOf(transfer.getStage())].push_back(message);
   }
   // Norms and updates need every gradient.
   for (int32_t mesh = 0; mesh < table.meshes; ++mesh) {
     int32_t task = addTask(mesh, afterUs[mesh], {PipelineTask::Kind::After});
     program.tasks[task].after = lastMessages[mesh];
-    for (auto &[row, rowTask] : tasks)
-      wait(task, rowTask);
+    for (int32_t last : lastOf)
+      wait(task, last);
   }
 }
 

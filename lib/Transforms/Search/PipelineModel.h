@@ -53,6 +53,7 @@ private:
   const ::autopar::Cluster &cluster;
   ::autopar::Schedule table;
   std::vector<::autopar::Mesh> places; ///< per mesh
+  SmallVector<int32_t> flights;        ///< per stage, the most micro-batches in flight
 };
 
 } // namespace mlir::autopar
