@@ -10,15 +10,15 @@
 // CHECK-LABEL: func.func @main
 // CHECK: autopar.slice %arg0 starts [1, 0]
 // CHECK: %[[BEFORE:.*]] = autopar.binary add {{.*}} {autopar.id = "s@1"}
-// CHECK: %[[PARTS:.*]] = autopar.round_insert {{.*}} at 1 {autopar.id = "ys@1"}
+// CHECK: %[[PARTS:.*]] = autopar.insert_part {{.*}} at 1 {autopar.id = "ys@1"}
 // CHECK: %[[FOUND:.*]]:2 = autopar.round_begin 5 step 1 from %[[BEFORE]], %[[PARTS]]
 // CHECK-NEXT: %[[X:.*]] = autopar.round_slice %arg0 at 2 {autopar.id = "x@2"} : tensor<8x4xf32> -> tensor<1x4xf32>
 // CHECK: %[[S:.*]] = autopar.binary add %{{.*}}, %[[FOUND]]#0 {autopar.id = "s@2"}
-// CHECK: %[[Y:.*]] = autopar.round_insert %{{.*}} into %[[FOUND]]#1 : tensor<8x4xf32> at 2 moves
+// CHECK: %[[Y:.*]] = autopar.insert_part %{{.*}} into %[[FOUND]]#1 : tensor<8x4xf32> at 2 moves
 // CHECK-NEXT: %[[LAST:.*]]:2 = autopar.round_end %[[S]], %[[Y]]
 // CHECK: autopar.slice %arg0 starts [7, 0]
 // CHECK: %[[SUM:.*]] = autopar.binary add %{{.*}}, %[[LAST]]#0 {autopar.id = "s@7"}
-// CHECK: %[[ALL:.*]] = autopar.round_insert %{{.*}} into %[[LAST]]#1 : tensor<8x4xf32> at 7 {autopar.id = "ys@7"}
+// CHECK: %[[ALL:.*]] = autopar.insert_part %{{.*}} into %[[LAST]]#1 : tensor<8x4xf32> at 7 {autopar.id = "ys@7"}
 // CHECK: return %[[SUM]], %[[ALL]]
 module {
   func.func @main(%all: tensor<8x4xf32>) -> (tensor<4xf32>, tensor<8x4xf32>) {

@@ -12,7 +12,7 @@
 // CHECK: autopar.slice %arg0 starts [1, 0]
 // CHECK: %[[SECOND:.*]] = autopar.group %{{.*}}, %[[TWICE]], %[[FIRST]] {autopar.id = "g@1"}
 // CHECK: autopar.binary add
-// CHECK: %[[NUMBERS:.*]] = autopar.concat
+// CHECK: %[[NUMBERS:.*]] = autopar.insert_part %{{.*}} into %{{.*}} : tensor<2xi64> at 1
 // CHECK: autopar.unary neg %[[SECOND]] {autopar.id = "after"}
 func.func @main(%all: tensor<2x4xf32>, %w: tensor<4xf32>) -> (tensor<4xf32>, tensor<2xi64>) {
   %twice = autopar.binary add %w, %w {autopar.id = "before"} : tensor<4xf32>

@@ -24,7 +24,7 @@
 // UNROLLED: %[[SECOND:.*]] = autopar.dot_general {{.*}} {autopar.id = "dw@1"}
 // UNROLLED: %[[SUM:.*]] = autopar.binary add %[[SECOND]], %[[FIRST]] {autopar.id = "dw/accumulate@1"}
 // UNROLLED: %[[Y1:.*]] = autopar.dot_general {{.*}} {autopar.id = "y@1"}
-// UNROLLED: autopar.concat
+// UNROLLED: autopar.insert_part %{{.*}} into %{{.*}} : tensor<2x4x4xf32> at 1
 // UNROLLED: autopar.binary sub %{{.*}}, %[[SUM]]
 func.func @main(%x: tensor<8x16xf32> {autopar.name = "x"}, %g: tensor<8x4xf32> {autopar.name = "g"},
                 %w: tensor<16x4xf32> {autopar.name = "w", autopar.donated}) -> (tensor<16x4xf32>, tensor<8x4xf32>) {

@@ -46,7 +46,7 @@ const std::map<std::string, std::string> notDifferentiable = {
     {"round_begin", "made by schedule, after differentiation"},
     {"round_end", "made by schedule, after differentiation"},
     {"round_slice", "made by schedule, after differentiation"},
-    {"round_insert", "made by schedule, after differentiation"},
+    {"insert_part", "made by schedule, after differentiation"},
     {"carry", "made by expand-accumulators, after differentiation"},
     {"transfer", "made by cut-stages, after differentiation"},
     {"send", "made by schedule, after differentiation"},

@@ -18,7 +18,7 @@ TEST(Precision, EveryOperationSaysWhatItDoesOrIsListed) {
       "reduce_scatter", "all_to_all", "permute", "reshard", "group", "yield", "cluster", "mesh",
       "origin", "fence", "update", "formula", "store_on_host", "fetch_from_host", "mark_positive",
       "grouped_dot_tiles", "grouped_dot_rhs_grad_tiles", "block_dot", "keep_marked", "round_begin",
-      "round_end", "round_slice", "round_insert",
+      "round_end", "round_slice", "insert_part",
       // A profile database says their element types.
       "profiled", "profiled_backward", "profiled_weight_gradient"};
   DialectRegistry registry;

@@ -60,7 +60,9 @@ inline RankedTensorType tensorTypeOf(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   return type ? type : RankedTensorType::get({}, value.getType());
 }
-/// The local type of a tensor under a sharding.
+/// The local shape and type of a tensor under a sharding.
+SmallVector<int64_t> localShape(ArrayRef<int64_t> shape, const TensorSharding &sharding,
+                                const MeshAxes &mesh);
 RankedTensorType localType(RankedTensorType type, const TensorSharding &sharding,
                            const MeshAxes &mesh);
 

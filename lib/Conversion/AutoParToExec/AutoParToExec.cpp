@@ -154,8 +154,8 @@ LogicalResult ProgramBuilder::lowerNow(Operation *op) {
     return endRounds(end);
   if (auto slice = dyn_cast<RoundSliceOp>(op))
     return lowerRoundSlice(slice);
-  if (auto insert = dyn_cast<RoundInsertOp>(op))
-    return lowerRoundInsert(insert);
+  if (auto insert = dyn_cast<InsertPartOp>(op))
+    return lowerInsertPart(insert);
   if (auto dot = dyn_cast<DotGeneralOp>(op))
     return lowerDotGeneral(*this, dot, {}, dot.getResult());
   if (auto convolution = dyn_cast<autopar::ConvolutionOp>(op))

@@ -146,7 +146,7 @@ LogicalResult ProgramBuilder::lowerRoundSlice(RoundSliceOp op) {
   return success();
 }
 
-LogicalResult ProgramBuilder::lowerRoundInsert(RoundInsertOp op) {
+LogicalResult ProgramBuilder::lowerInsertPart(InsertPartOp op) {
   auto type = cast<RankedTensorType>(op.getType());
   auto part = cast<RankedTensorType>(op.getPart().getType());
   Value whole = op.getWhole() ? viewOf(op.getWhole()).buffer : createBuffer(getOpId(op), type);

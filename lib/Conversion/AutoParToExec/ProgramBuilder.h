@@ -258,7 +258,7 @@ private:
   /// Whether an argument, a constant, rank values or the control buffer lie there.
   bool isLasting(Value buffer) const;
   LogicalResult lowerRoundSlice(RoundSliceOp op);
-  LogicalResult lowerRoundInsert(RoundInsertOp op);
+  LogicalResult lowerInsertPart(InsertPartOp op);
   /// Bytes of a buffer that lie as many positions further in each round as it has micro-batches.
   Value partInRounds(Value whole, int64_t position, RankedTensorType part, Operation *named);
   /// The place in the list, at the end where it was not there.

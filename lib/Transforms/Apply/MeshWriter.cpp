@@ -388,25 +388,12 @@ void MeshWriter::handOn(CarryOp op, Value value) {
 
 void MeshWriter::join(StackMicroBatchesOp op, Value part, int64_t microBatch) {
   auto all = cast<RankedTensorType>(op.getType());
-  if (rounds) {
-    Value &whole = wholes[op];
-    whole = RoundInsertOp::create(builder, op.getLoc(), all, part, whole, numberOf(microBatch),
-                                  rounds->part() == MeshRounds::Part::Within);
-    name(whole.getDefiningOp(), op, microBatch);
-    if (microBatch + 1 == schedule.microBatches)
-      once.map(op.getResult(), whole);
-    return;
-  }
-  SmallVector<int64_t> shape(all.getShape());
-  shape.front() = 1;
-  SmallVector<Value> &parts = stacks[op];
-  parts.push_back(ReshapeOp::create(builder, op.getLoc(),
-                                    RankedTensorType::get(shape, all.getElementType()), part));
-  if (static_cast<int64_t>(parts.size()) < schedule.microBatches)
-    return;
-  auto joined = ConcatOp::create(builder, op.getLoc(), all, parts, 0);
-  setOpId(joined, getOpId(op));
-  once.map(op.getResult(), joined);
+  Value &whole = wholes[op];
+  bool moves = rounds && rounds->part() == MeshRounds::Part::Within;
+  whole = InsertPartOp::create(builder, op.getLoc(), all, part, whole, numberOf(microBatch), moves);
+  name(whole.getDefiningOp(), op, microBatch);
+  if (microBatch + 1 == schedule.microBatches)
+    once.map(op.getResult(), whole);
 }
 
 /// Lets the inputs `numbers`, which are identities, fall away where they are only added.

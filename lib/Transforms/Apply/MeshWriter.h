@@ -82,9 +82,8 @@ private:
   SmallVector<IRMapping> perMicroBatch;
   std::map<std::pair<int32_t, ::autopar::StagePhase>, SmallVector<Operation *>> rows;
   DenseMap<int64_t, Value> handedOn;
-  DenseMap<Operation *, int64_t> carries;           ///< micro-batches that handed on
-  DenseMap<Operation *, SmallVector<Value>> stacks; ///< what micro-batches gave
-  DenseMap<Operation *, Value> wholes;              ///< likewise, in a step of rounds
+  DenseMap<Operation *, int64_t> carries; ///< micro-batches that handed on
+  DenseMap<Operation *, Value> wholes;    ///< with what micro-batches gave so far
   DenseMap<std::pair<Operation *, int64_t>, SmallVector<Value>> coming; ///< parts under way
   llvm::DenseSet<std::pair<Operation *, int64_t>> sentParts; ///< of whole values, by micro-batch
   std::optional<MeshRounds> rounds;

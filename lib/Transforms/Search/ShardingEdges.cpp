@@ -45,9 +45,12 @@ ShardingProblem::ReshardTime ShardingProblem::stepTime(RankedTensorType type,
                                                        double &bytes) {
   using Kind = ReshardStep::Kind;
   using Collective = ::autopar::CollectiveKind;
-  RankedTensorType from = localType(type, current, site.axes),
-                   to = localType(type, step.after, site.axes);
-  double before = tensorBytes(from), after = tensorBytes(to);
+  // Types of local tensors are not made: there are very many.
+  SmallVector<int64_t> from = localShape(type.getShape(), current, site.axes),
+                       to = localShape(type.getShape(), step.after, site.axes);
+  int64_t all = type.getNumElements(), elementBytes = all > 0 ? tensorBytes(type) / all : 0;
+  double before = elementBytes * ShapedType::getNumElements(from),
+         after = elementBytes * ShapedType::getNumElements(to);
   bytes = step.kind == Kind::AllGather ? after : before;
   auto collectiveUs = [&](Collective kind, double size) {
     return ::autopar::collectiveTimeUs(kind, size, groupOf(step.axes, site));
@@ -55,10 +58,8 @@ ShardingProblem::ReshardTime ShardingProblem::stepTime(RankedTensorType type,
   auto copyUs = [&](double size) {
     return ::autopar::opTimeUs(0, 2 * size, dataTypeOf(type.getElementType()), *site.device);
   };
-  auto orderUs = [&](RankedTensorType whole, int64_t dim, double size) {
-    return isOutermost(whole.getShape(), dim)
-               ? 0
-               : (meshes.size() > 1 ? kOrderShare : 1) * copyUs(size);
+  auto orderUs = [&](ArrayRef<int64_t> whole, int64_t dim, double size) {
+    return isOutermost(whole, dim) ? 0 : (meshes.size() > 1 ? kOrderShare : 1) * copyUs(size);
   };
   switch (step.kind) {
   case Kind::AllReduce:
@@ -82,12 +83,13 @@ ShardingProblem::ReshardTime ShardingProblem::reshardTime(RankedTensorType type,
                                                           const TensorSharding &to, Site &site) {
   ReshardTime total;
   double bytes = 0;
-  TensorSharding current = from;
-  for (const ReshardStep &step : planReshard(type.getShape(), from, to, site.axes)) {
-    ReshardTime time = stepTime(type, current, step, site, bytes);
+  const TensorSharding *current = &from;
+  SmallVector<ReshardStep> steps = planReshard(type.getShape(), from, to, site.axes);
+  for (const ReshardStep &step : steps) {
+    ReshardTime time = stepTime(type, *current, step, site, bytes);
     total.collectiveUs += time.collectiveUs;
     total.kernelUs += time.kernelUs;
-    current = step.after;
+    current = &step.after;
   }
   return total;
 }

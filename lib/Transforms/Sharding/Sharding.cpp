@@ -93,12 +93,19 @@ FailureOr<TensorSharding> TensorSharding::fromAttr(Operation *op, ShardingAttr a
   return sharding;
 }
 
+SmallVector<int64_t> mlir::autopar::localShape(ArrayRef<int64_t> shape,
+                                               const TensorSharding &sharding,
+                                               const MeshAxes &mesh) {
+  SmallVector<int64_t> local(shape);
+  for (auto [extent, axes] : llvm::zip_equal(local, sharding.dims))
+    extent = shardExtent(extent, mesh.shards(axes));
+  return local;
+}
+
 RankedTensorType mlir::autopar::localType(RankedTensorType type, const TensorSharding &sharding,
                                           const MeshAxes &mesh) {
-  SmallVector<int64_t> shape(type.getShape());
-  for (auto [extent, axes] : llvm::zip_equal(shape, sharding.dims))
-    extent = shardExtent(extent, mesh.shards(axes));
-  return RankedTensorType::get(shape, type.getElementType(), type.getEncoding());
+  return RankedTensorType::get(localShape(type.getShape(), sharding, mesh), type.getElementType(),
+                               type.getEncoding());
 }
 
 //===-- Strategies ---------------------------------------------------------------------------===//

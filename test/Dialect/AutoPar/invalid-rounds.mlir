@@ -51,7 +51,7 @@ func.func @main(%x: tensor<4x8xf32>) -> tensor<1x8xf32> {
 
 func.func @main(%x: tensor<4xf32>) -> tensor<4x8xf32> {
   // expected-error @+1 {{expected a part of 'tensor<4x8xf32>' and one more of the whole, got 'tensor<4xf32>'}}
-  %y = autopar.round_insert %x at 0 : tensor<4xf32> -> tensor<4x8xf32>
+  %y = autopar.insert_part %x at 0 : tensor<4xf32> -> tensor<4x8xf32>
   return %y : tensor<4x8xf32>
 }
 
@@ -59,6 +59,6 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4x8xf32> {
 
 func.func @main(%x: tensor<8xf32>) -> tensor<4x8xf32> {
   // expected-error @+1 {{puts it at position 5 of 'tensor<4x8xf32>'}}
-  %y = autopar.round_insert %x at 5 : tensor<8xf32> -> tensor<4x8xf32>
+  %y = autopar.insert_part %x at 5 : tensor<8xf32> -> tensor<4x8xf32>
   return %y : tensor<4x8xf32>
 }

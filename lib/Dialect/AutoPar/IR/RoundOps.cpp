@@ -53,7 +53,7 @@ LogicalResult RoundSliceOp::verify() {
   return success();
 }
 
-LogicalResult RoundInsertOp::verify() {
+LogicalResult InsertPartOp::verify() {
   auto all = cast<RankedTensorType>(getType());
   auto part = cast<RankedTensorType>(getPart().getType());
   if (all.getRank() < 1 || all.getShape().drop_front() != part.getShape() ||

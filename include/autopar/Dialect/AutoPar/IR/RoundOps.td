@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a step repeats: the middle of a pipeline's schedule, in which every round does what the one
-// before did, some micro-batches further.
+// before did, some micro-batches further; and how results of micro-batches are put together, there
+// or written out.
 
 #ifndef AUTOPAR_ROUNDOPS_TD
 #define AUTOPAR_ROUNDOPS_TD
@@ -48,12 +49,12 @@ def AutoPar_RoundSliceOp : AutoPar_Op<"round_slice", [Pure]> {
   let hasVerifier = 1;
 }
 
-def AutoPar_RoundInsertOp : AutoPar_Op<"round_insert", [Pure]> {
+def AutoPar_InsertPartOp : AutoPar_Op<"insert_part", [Pure]> {
   let summary = "a whole value with one more of its parts";
   let description = [{
     Puts a part at a position of the first dimension, in place of what `into` has there; without it nothing is known of
-    the others. What `moves` is put further on in every round, by as much as a round has micro-batches.
-    `%y = autopar.round_insert %part into %x : tensor<64x8xf32> at 5 moves : tensor<8xf32> -> tensor<64x8xf32>`
+    the others. In rounds, what `moves` is put further on in each, by as much as a round has micro-batches.
+    `%y = autopar.insert_part %part into %x : tensor<64x8xf32> at 5 moves : tensor<8xf32> -> tensor<64x8xf32>`
   }];
   let arguments = (ins AutoPar_Tensor:$part, Optional<AutoPar_Tensor>:$whole, I64Attr:$position, UnitAttr:$moves);
   let results = (outs AutoPar_Tensor:$result);
