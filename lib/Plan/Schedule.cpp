@@ -10,34 +10,6 @@
 namespace autopar {
 namespace {
 
-/// A stage's work on a micro-batch; what others wait for.
-struct Work {
-  int32_t stage, microBatch;
-  StagePhase phase;
-};
-
-Work workOf(const ScheduleRow &row) { return {row.stage, row.microBatch, row.phase}; }
-
-/// Something of every work that a schedule may have.
-template <class Value>
-class PerWork {
-public:
-  PerWork(const Schedule &schedule, Value value)
-      : microBatches(size_t(schedule.microBatches)),
-        values(size_t(schedule.stages) * kPhases * microBatches, value) {}
-  Value &operator[](const Work &work) { return values[indexOf(work)]; }
-  const Value &operator[](const Work &work) const { return values[indexOf(work)]; }
-
-private:
-  static constexpr size_t kPhases = 3;
-  size_t indexOf(const Work &work) const {
-    return (size_t(work.stage) * kPhases + size_t(work.phase)) * microBatches +
-           size_t(work.microBatch);
-  }
-  size_t microBatches;
-  std::vector<Value> values;
-};
-
 std::string textOf(const ScheduleRow &row) {
   return std::string(name(row.phase)) + " of stage " + std::to_string(row.stage) +
          ", micro-batch " + std::to_string(row.microBatch);
@@ -53,7 +25,7 @@ public:
         placeOf(schedule, kNoRow), done(schedule, false) {
     for (const std::vector<ScheduleRow> &rows : schedule.rows)
       for (size_t index = 0; index < rows.size(); ++index)
-        placeOf[workOf(rows[index])] = index;
+        placeOf[rows[index]] = index;
   }
 
   Status run() {
@@ -76,23 +48,23 @@ private:
 
   /// The row of a neighbouring stage that reads (step 1) or makes (step -1) what a row makes or
   /// reads; nothing at the ends of the pipeline.
-  std::optional<Work> neighbour(const ScheduleRow &row, int32_t step) const {
+  std::optional<ScheduleRow> neighbour(const ScheduleRow &row, int32_t step) const {
     int32_t stage = row.stage + (row.phase == StagePhase::Forward ? step : -step);
     if (row.phase == StagePhase::Weight || stage < 0 || stage >= schedule.stages)
       return std::nullopt;
-    return Work{stage, row.microBatch, row.phase};
+    return ScheduleRow{stage, row.microBatch, row.phase};
   }
 
   /// Whether the receiver of what a row makes has come to the row before the one that reads it; so
   /// for what nobody receives.
-  bool isTaken(const Work &message) const {
+  bool isTaken(const ScheduleRow &message) const {
     size_t reader = placeOf[message];
     return reader == kNoRow ||
            next[size_t(schedule.meshOf(message.stage))] + size_t(schedule.receivesAhead) >= reader;
   }
 
   /// What a mesh sends to another one when it has made a row.
-  std::optional<Work> sentBy(const ScheduleRow &row, size_t mesh) const {
+  std::optional<ScheduleRow> sentBy(const ScheduleRow &row, size_t mesh) const {
     auto reader = neighbour(row, 1);
     bool goesOut = reader && schedule.meshOf(reader->stage) != int32_t(mesh);
     return goesOut ? reader : std::nullopt;
@@ -114,21 +86,21 @@ private:
     while (end < rows.size() && (end == begin || rows[end - 1].withNext))
       if (!isReady(rows[end++]))
         return false;
-    std::optional<Work> last;
+    std::optional<ScheduleRow> last;
     for (size_t row = begin; row < end; ++row)
       if ((last = sentBy(rows[row], mesh)); last && end > begin + 1 && !isTaken(*last))
         return false;
     for (; next[mesh] < end; ++next[mesh])
-      done[workOf(rows[next[mesh]])] = true;
+      done[rows[next[mesh]]] = true;
     sent[mesh] = last;
     return end > begin;
   }
 
   const Schedule &schedule;
   std::vector<size_t> next;
-  std::vector<std::optional<Work>> sent; ///< per mesh: who reads what its last row sent
-  PerWork<size_t> placeOf;               ///< among the rows of its mesh
-  PerWork<char> done;
+  std::vector<std::optional<ScheduleRow>> sent; ///< per mesh: who reads what its last row sent
+  PerRow<size_t> placeOf;                       ///< among the rows of its mesh
+  PerRow<char> done;
 };
 
 } // namespace
@@ -149,7 +121,7 @@ Status Schedule::verify() const {
   if (rows.size() != size_t(meshes))
     return bad("has rows for " + std::to_string(rows.size()) + " meshes, expected " +
                std::to_string(meshes));
-  PerWork<char> seen(*this, false);
+  PerRow<char> seen(*this, false);
   size_t found = 0;
   std::map<std::pair<int32_t, StagePhase>, int32_t> expected;
   for (size_t mesh = 0; mesh < rows.size(); ++mesh)
@@ -161,7 +133,7 @@ Status Schedule::verify() const {
       if (meshOf(row.stage) != int32_t(mesh))
         return bad(textOf(row) + " is on mesh " + std::to_string(mesh) + ", expected " +
                    std::to_string(meshOf(row.stage)));
-      if (std::exchange(seen[workOf(row)], true))
+      if (std::exchange(seen[row], true))
         return bad(textOf(row) + " appears twice");
       if (int32_t &turn = expected[{row.stage, row.phase}]; turn++ != row.microBatch)
         return bad(textOf(row) + " comes where micro-batch " + std::to_string(turn - 1) +

@@ -3,6 +3,7 @@
 // micro-batches. A schedule is a generator that returns a table; one verifier holds for all tables.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -51,6 +52,27 @@ struct Schedule {
   /// The most micro-batches of a stage whose activations wait for their gradients at one time; 1
   /// where there are no gradients, and activations last as long as one row.
   int32_t mostInFlight(int32_t stage) const;
+};
+
+/// Something of every row that a schedule may have, by stage, phase and micro-batch.
+template <class Value>
+class PerRow {
+public:
+  PerRow(const Schedule &schedule, Value value)
+      : microBatches(size_t(schedule.microBatches)),
+        values(size_t(schedule.stages) * kPhases * microBatches, value) {}
+  Value &operator[](const ScheduleRow &row) { return values[indexOf(row)]; }
+  const Value &operator[](const ScheduleRow &row) const { return values[indexOf(row)]; }
+
+private:
+  static constexpr size_t kPhases = size_t(StagePhase::Weight) + 1;
+  size_t indexOf(const ScheduleRow &row) const {
+    return (size_t(row.stage) * kPhases + size_t(row.phase)) * microBatches +
+           size_t(row.microBatch);
+  }
+
+  size_t microBatches;
+  std::vector<Value> values;
 };
 
 /// The names that makeSchedule knows, for messages: "gpipe", "1f1b", ...

@@ -103,11 +103,6 @@ private:
     return static_cast<int32_t>(program.tasks.size()) - 1;
   }
   int32_t addMessage(TransferOp transfer, int32_t microBatch);
-  /// The task of a row; -1 where the schedule has none.
-  int32_t &rowTask(int64_t stage, StagePhase phase, int32_t microBatch) {
-    return rowTasks[(stage * kPhases + static_cast<int64_t>(phase)) * table.microBatches +
-                    microBatch];
-  }
   void wait(int32_t task, int32_t before) { program.tasks[task].after.push_back(before); }
   void sortOperations();
 
@@ -122,8 +117,6 @@ private:
   ::autopar::VirtualProgram program;
   std::vector<PipelineTask> meanings;                   ///< of the tasks
   std::map<std::pair<int32_t, int32_t>, int32_t> links; ///< queues, by the meshes that they join
-  static constexpr int64_t kPhases = 3;
-  std::vector<int32_t> rowTasks;
   struct Link {
     int32_t queue;
     MeshMessage message;
@@ -185,16 +178,17 @@ void StepProgram::addRows() {
   sortOperations();
   for (int32_t mesh = 0; mesh < table.meshes; ++mesh)
     addTask(mesh, beforeUs[mesh], {PipelineTask::Kind::Before});
-  rowTasks.assign(table.stages * kPhases * table.microBatches, -1);
+  constexpr int32_t kNone = -1;
+  ::autopar::PerRow<int32_t> tasks(table, kNone);
   // A mesh runs its rows one after the other, so of a stage's the first and the last are waited
   // for.
-  std::vector<int32_t> firstOf(table.stages, -1), lastOf(table.stages, -1);
+  std::vector<int32_t> firstOf(table.stages, kNone), lastOf(table.stages, kNone);
   for (int32_t mesh = 0; mesh < table.meshes; ++mesh)
     for (const ScheduleRow &row : table.rows[mesh]) {
       int32_t task = addTask(mesh, rowUs[{row.stage, row.phase}],
                              {kindOf(row.phase), row.stage, row.microBatch});
-      rowTask(row.stage, row.phase, row.microBatch) = lastOf[row.stage] = task;
-      if (firstOf[row.stage] < 0)
+      tasks[row] = lastOf[row.stage] = task;
+      if (firstOf[row.stage] == kNone)
         firstOf[row.stage] = task;
     }
   // Messages of a link in the order in which they are made.
@@ -207,10 +201,11 @@ void StepProgram::addRows() {
     for (const ScheduleRow &row : table.rows[mesh])
       for (TransferOp transfer : sent[{row.stage, row.phase}]) {
         int32_t message = addMessage(transfer, row.microBatch);
-        wait(message, rowTask(row.stage, row.phase, row.microBatch));
+        wait(message, tasks[row]);
         for (Operation *user : transfer->getUsers())
-          if (int32_t reader = rowTask(transfer.getStage(), phases.of(user), row.microBatch);
-              reader >= 0)
+          if (int32_t reader = tasks[{static_cast<int32_t>(transfer.getStage()), row.microBatch,
+                                      phases.of(user)}];
+              reader != kNone)
             wait(reader, message);
       }
   std::vector<std::vector<int32_t>> lastMessages(table.meshes);
