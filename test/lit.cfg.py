@@ -46,7 +46,10 @@ if os.path.exists(os.path.join(config.autopar_library_dir, "AutoParPlugin.so")):
 if shutil.which("mpirun"):
     config.available_features.add("mpi")
 with open("/proc/cpuinfo") as cpu:
-    if "avx512dq" in cpu.read():
+    flags = set(cpu.read().split())
+    if "avx512dq" in flags:
         config.available_features.add("avx512")
+    if "avx512_vnni" in flags:
+        config.available_features.add("avx512vnni")
 if shutil.which("nvidia-smi"):
     config.available_features.add("cuda")

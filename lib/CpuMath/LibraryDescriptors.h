@@ -39,7 +39,8 @@ Status guarded(const char *what, Body body) {
   } catch (const dnnl::error &error) {
     std::string reason = error.status == dnnl_unimplemented
                              ? "oneDNN has no implementation for this type on this CPU (bf16 "
-                               "needs AVX-512; a program compiled for f32 runs everywhere)"
+                               "needs AVX-512; compile the model for this machine, "
+                               "--target-cpu x86-64-v3)"
                          : error.message ? std::string(error.message)
                                          : std::string("oneDNN failed");
     return {StatusCode::NoDevice, std::string(what) + ": " + reason};

@@ -97,6 +97,7 @@ Status CompileSettings::chooseCluster() {
   lower.threads = options.threads;
   lower.packWeights = options.packWeights;
   lower.bf16Products = ::autopar::multipliesBf16(options.targetCpu);
+  lower.bf16Library = ::autopar::libraryHasBf16(options.targetCpu);
   lower.byteProducts = ::autopar::multipliesBytes(options.targetCpu);
   lower.memoryLimit = options.memoryLimit;
   if (shard.cluster.empty())

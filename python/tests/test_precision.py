@@ -120,13 +120,20 @@ def tensors(checkpoint: pathlib.Path) -> Dict[str, bytes]:
     return found
 
 
-def test_bf16_without_avx512_is_refused_at_load(gpt2: Example, tmp_path: pathlib.Path) -> None:
-    artifact = autopar.compile(gpt2.path, tmp_path / "model.bin", bind=gpt2.bind, options=["--precision", "bf16"])
-    for isa, is_refused in (("AVX2", True), ("AVX512_CORE", False)):
-        done = subprocess.run([autopar.find_tool("autopar-run"), artifact.path, "--input", "input_ids=zeros", "--quiet"],
-                              capture_output=True, text=True, check=False, timeout=60, env={**os.environ, "ONEDNN_MAX_CPU_ISA": isa})
-        assert (done.returncode != 0) == is_refused
-        assert ("bf16 needs AVX-512" in done.stderr) == is_refused
+AVX512 = "avx512bw" in pathlib.Path("/proc/cpuinfo").read_text()
+
+
+@pytest.mark.parametrize("cpu, runs", [("x86-64-v3", True), ("native", not AVX512)])
+def test_bf16_without_avx512_is_computed_in_f32_or_refused_at_load(gpt2: Example, tmp_path: pathlib.Path, cpu: str, runs: bool) -> None:
+    artifact = autopar.compile(gpt2.path, tmp_path / "model.bin", bind=gpt2.bind, options=["--precision", "bf16", "--target-cpu", cpu])
+    np.save(tmp_path / "ids.npy", gpt2.inputs["input_ids"])
+    done = subprocess.run([autopar.find_tool("autopar-run"), artifact.path, "--input", f"input_ids={tmp_path}/ids.npy", "--output-dir", tmp_path,
+                           "--quiet"], capture_output=True, text=True, check=False, timeout=60, env={**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"})
+    assert (done.returncode == 0) == runs
+    assert ("bf16 needs AVX-512" in done.stderr) != runs
+    if runs:
+        logits, expected = np.load(tmp_path / "logits.npy"), gpt2.expected["logits"]
+        assert 0 < np.abs(logits - expected).max() < 0.02 * np.abs(expected).max()
 
 
 def test_inference_in_bf16(gpt2: Example, tmp_path: pathlib.Path) -> None:

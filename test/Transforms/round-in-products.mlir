@@ -1,5 +1,5 @@
 // RUN: autopar-opt %s --autopar-round-in-products | FileCheck %s
-// RUN: autopar-opt %s --autopar-round-in-products --autopar-to-exec | FileCheck %s --check-prefix=EXEC
+// RUN: %if avx512 %{ autopar-opt %s --autopar-round-in-products --autopar-to-exec | FileCheck %s --check-prefix=EXEC %}
 
 // A parameter that changes every step is rounded by the products that read it; the kernel is gone.
 // CHECK-LABEL: func.func @main

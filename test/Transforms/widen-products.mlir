@@ -1,6 +1,13 @@
 // RUN: autopar-opt %s --autopar-widen-products | FileCheck %s
+// RUN: autopar-opt %s --autopar-widen-products=bf16-library=false | FileCheck %s --check-prefix=NONE
 
-// Products of f16 are computed in f32; an operand of two products is widened once, and products of bf16 and f32 stay.
+// Products of f16 are computed in f32; an operand of two products is widened once, and products of bf16 and f32 stay, where the library has
+// any of bf16.
+// NONE-LABEL: func.func @main
+// NONE: %[[V:.*]] = autopar.cast %arg2 {{.*}} : tensor<4x4xbf16> -> tensor<4x4xf32>
+// NONE: %[[P:.*]] = autopar.dot_general %[[V]], %[[V]] {{.*}} -> tensor<4x4xf32>
+// NONE: %[[C:.*]] = autopar.cast %[[P]] {autopar.id = "c/bf16"} : tensor<4x4xf32> -> tensor<4x4xbf16>
+// NONE: return {{.*}}, %[[C]]
 
 // CHECK-LABEL: func.func @main
 // CHECK: %[[X:.*]] = autopar.cast %arg0 {autopar.id = "a/f32.0"} : tensor<2x4xf16> -> tensor<2x4xf32>

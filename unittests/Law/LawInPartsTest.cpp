@@ -25,6 +25,7 @@ int64_t writeInParts(ModuleOp module, mlir::autopar::Target target) {
   lower.target = target;
   std::string cpu = mlir::autopar::CompileOptions().targetCpu;
   lower.bf16Products = ::autopar::multipliesBf16(cpu);
+  lower.bf16Library = ::autopar::libraryHasBf16(cpu);
   lower.byteProducts = ::autopar::multipliesBytes(cpu);
   PassManager manager(module.getContext());
   mlir::autopar::buildPhase(manager, mlir::autopar::Phase::FormGroups, {}, lower);

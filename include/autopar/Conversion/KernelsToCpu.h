@@ -41,7 +41,11 @@ mlir::FailureOr<CpuTarget> resolveCpuTarget(const CpuTarget &target, mlir::Locat
 /// whether this machine has them, whatever its level.
 bool multipliesBf16(llvm::StringRef level);
 
-/// The same for bytes that are summed in 32 bits (AVX512-VNNI). This machine needs them too: its
+/// Whether the library has products and convolutions of bf16 on processors of a level, and on this
+/// machine, where it says how weights are packed: those with AVX-512.
+bool libraryHasBf16(llvm::StringRef level);
+
+/// As multipliesBf16, for bytes that are summed in 32 bits (AVX512-VNNI). This machine needs them too: its
 /// library says how such weights are packed.
 bool multipliesBytes(llvm::StringRef level);
 

@@ -107,6 +107,9 @@ struct LowerOptions : PassPipelineOptions<LowerOptions> {
   Option<bool> bf16Products{*this, "bf16-products",
                             llvm::cl::desc("whether the CPU multiplies bf16 faster than f32"),
                             llvm::cl::init(false)};
+  Option<bool> bf16Library{*this, "bf16-library",
+                           llvm::cl::desc("whether the CPU's library has products of bf16"),
+                           llvm::cl::init(true)};
   Option<bool> byteProducts{*this, "byte-products",
                             llvm::cl::desc("whether the CPU's library multiplies bytes exactly"),
                             llvm::cl::init(false)};

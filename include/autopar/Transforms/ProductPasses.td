@@ -197,10 +197,10 @@ def TurnColumnsPass : Pass<"autopar-turn-columns", "mlir::func::FuncOp"> {
 }
 
 def WidenProductsPass : Pass<"autopar-widen-products", "mlir::func::FuncOp"> {
-  let summary = "compute products of f16 and of 8 bits in wider floats";
+  let summary = "compute products that the library of the CPU has not in wider floats";
   let description = [{
-    The library of the CPU has no matrix products and convolutions of f16 and f8E4M3FN. Their operands are widened, each once, and the
-    result is rounded.
+    The library of the CPU has no matrix products and convolutions of f16 and f8E4M3FN, and of bf16 on processors with AVX-512 alone.
+    Their operands are widened, each once, and the result is rounded.
 
     ```mlir
     %y = autopar.dot_general %x, %w contract [1] x [0] : (tensor<2x4xf16>, tensor<4x4xf16>) -> tensor<2x4xf16>
@@ -215,6 +215,7 @@ def WidenProductsPass : Pass<"autopar-widen-products", "mlir::func::FuncOp"> {
   }];
   let options = [
     Option<"bf16", "bf16", "bool", /*default=*/"false", "floats of 8 bits are widened to bf16, which the processor multiplies; else to f32">,
+    Option<"bf16Library", "bf16-library", "bool", /*default=*/"true", "the library has products of bf16; else they are widened too">,
   ];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }

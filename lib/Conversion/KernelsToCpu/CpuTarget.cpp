@@ -80,10 +80,16 @@ static bool hasFeature(llvm::StringRef level, llvm::StringRef feature) {
   if (level == "native")
     return llvm::sys::getHostCPUFeatures().lookup(feature);
   const Level *known = findLevel(level);
-  return known && llvm::is_contained(known->needs, feature);
+  return known && llvm::any_of(llvm::ArrayRef(levels, known + 1), [&](const Level &one) {
+           return llvm::is_contained(one.needs, feature);
+         });
 }
 
 bool multipliesBf16(llvm::StringRef level) { return hasFeature(level, "avx512bf16"); }
+
+bool libraryHasBf16(llvm::StringRef level) {
+  return hasFeature(level, "avx512bw") && hasFeature("native", "avx512bw");
+}
 
 bool multipliesBytes(llvm::StringRef level) {
   return hasFeature(level, "avx512vnni") && hasFeature("native", "avx512vnni");

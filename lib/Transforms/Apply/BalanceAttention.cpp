@@ -145,7 +145,7 @@ private:
     const ::autopar::DeviceType &device = cluster.slowestOf(own.devices);
     std::optional<double> us = balancedAttentionUs(op, operands, results, *op.getParts(), device,
                                                    ::autopar::meshGroup(cluster, own, axes));
-    return us ? opTimeUs(op, operands, results, device) - *us : never;
+    return us ? opTimeUs(op, operands, results, kernelTrafficOf(op), device) - *us : never;
   }
 
   /// The results of attention that have rows are both, those of its gradient the first.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-hold-across-phases: in a training step, values that one phase hands to another
 // get an operation at which they may change their sharding.
-#include "Cost/StepOutline.h"
+#include "Cost/KernelTraffic.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Transforms/MicroBatches.h"

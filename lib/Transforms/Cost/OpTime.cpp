@@ -5,6 +5,7 @@
 #include "autopar/Cost/CostModel.h"
 #include "autopar/Interfaces/CostInterface.h"
 #include "autopar/Interfaces/ElementTypes.h"
+#include "autopar/Transforms/InPlace.h"
 #include "autopar/Transforms/KernelBytes.h"
 #include "autopar/Transforms/Sharding.h"
 #include "autopar/Transforms/TrainingEpilogues.h"
@@ -31,8 +32,32 @@ int64_t mlir::autopar::bytesOf(Operation *op, unsigned index, ArrayRef<RankedTen
   llvm_unreachable("a kind of work");
 }
 
+/// Of an operation that changes its first operand in places alone: what is touched of it.
+static double trafficBytesOf(Operation *op, ArrayRef<RankedTensorType> operands,
+                             ArrayRef<RankedTensorType> results, const KernelTraffic &traffic) {
+  if (changesFirstOperand(op))
+    return static_cast<double>(kernelBytes(op, operands, results, changesInPlace(op)));
+  double bytes = 0;
+  for (auto [index, share] : llvm::enumerate(traffic.reads))
+    bytes += share * static_cast<double>(touchedBytes(op, index, operands, results));
+  for (auto [type, share] : llvm::zip_equal(results, traffic.writes))
+    bytes += share * static_cast<double>(tensorBytes(type));
+  return bytes;
+}
+
+/// Of a light operation, which is part of another's kernel: at most as many elements of an operand
+/// as it has.
+static double lightBytesOf(ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType> results,
+                           const KernelTraffic &traffic) {
+  auto written = static_cast<double>(tensorBytes(results.front()));
+  double bytes = traffic.writes.front() * written;
+  for (auto [type, share] : llvm::zip_equal(operands, traffic.reads))
+    bytes += share * std::min(static_cast<double>(tensorBytes(type)), written);
+  return bytes;
+}
+
 double mlir::autopar::opTimeUs(Operation *op, ArrayRef<RankedTensorType> operands,
-                               ArrayRef<RankedTensorType> results,
+                               ArrayRef<RankedTensorType> results, const KernelTraffic &traffic,
                                const ::autopar::DeviceType &device, bool mayScale) {
   double flops = 0;
   ::autopar::Work work = ::autopar::Work::Product;
@@ -50,19 +75,17 @@ double mlir::autopar::opTimeUs(Operation *op, ArrayRef<RankedTensorType> operand
     flops = cost.getFlops(operands, results);
   ::autopar::DataType type =
       dataTypeOf((operands.empty() ? results : operands).front().getElementType());
-  if (cost && cost.isLight()) {
-    double written = 0;
-    for (RankedTensorType result : results)
-      written += static_cast<double>(tensorBytes(result));
-    return ::autopar::opTimeUs(0, 2 * written, type, device) - device.launchUs;
-  }
-  int64_t bytes = kernelBytes(op, operands, results, changesInPlace(op)), ahead = 0;
+  if (cost && cost.isLight())
+    return ::autopar::opTimeUs(0, lightBytesOf(operands, results, traffic), type, device) -
+           device.launchUs;
+  double bytes = trafficBytesOf(op, operands, results, traffic);
+  int64_t ahead = 0;
   if (cost) {
     type = dataTypeOf(cost.getFlopsType(operands, results));
     ahead = cost.getBytesAhead(operands);
     work = workOf(cost);
   }
-  double time = ::autopar::opTimeUs(flops, static_cast<double>(bytes), type, device, work);
+  double time = ::autopar::opTimeUs(flops, bytes, type, device, work);
   return ahead == 0 ? time
                     : time + ::autopar::opTimeUs(0, static_cast<double>(ahead), type, device);
 }
@@ -74,5 +97,6 @@ double mlir::autopar::wholeTimeUs(Operation *op, const ::autopar::DeviceType &de
       list.push_back(tensorTypeOf(value));
     return list;
   };
-  return opTimeUs(op, types(op->getOperands()), types(op->getResults()), device, /*mayScale=*/true);
+  return opTimeUs(op, types(op->getOperands()), types(op->getResults()), kernelTrafficOf(op),
+                  device, /*mayScale=*/true);
 }

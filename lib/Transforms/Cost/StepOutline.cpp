@@ -2,12 +2,10 @@
 // See the header.
 #include "StepOutline.h"
 
-#include "Fusion/FusionClusters.h"
-#include "Fusion/RepeatInUsers.h"
+#include "KernelTraffic.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
-#include "autopar/Interfaces/CostInterface.h"
 #include "autopar/Transforms/LibraryGroupedProduct.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -68,22 +66,6 @@ const DimensionRoles &StepOutline::roles() const {
   return *ownRoles;
 }
 
-/// What groups clone is never stored. Other cheap operations are where all users compute too.
-bool mlir::autopar::livesInUsers(Operation *op) {
-  if (op->getNumOperands() > 0 && isFluid(op))
-    return true;
-  auto cost = dyn_cast<CostOpInterface>(op);
-  if (!cost || !cost.isLight())
-    return false;
-  // Kept where the result has several users or one that reads it from memory.
-  bool kept = !op->getResult(0).hasOneUse() ||
-              llvm::any_of(op->getResult(0).getUsers(), [](Operation *user) {
-                auto other = dyn_cast<CostOpInterface>(user);
-                return !other || !other.isLight();
-              });
-  return !kept || op->hasTrait<OpTrait::ConstantLike>() || isCheaperInUsers(op);
-}
-
 bool mlir::autopar::takesOver(HoldOp hold) {
   return !hold.getUnreduced() && !hold->hasAttr(MicroBatches::everyTime) &&
          hold.getInput().hasOneUse() && hold.getInput().getDefiningOp();
@@ -131,6 +113,7 @@ namespace {
 struct OpLikeness {
   Operation *op;
   bool livesInUsers, isRepeated, takesOver, isMadeInParts;
+  KernelTraffic traffic;
 };
 
 /// All but the name in plans.
@@ -142,10 +125,10 @@ SmallVector<NamedAttribute> attributesOf(Operation *op) {
 
 struct OpLikenessInfo {
   static OpLikeness getEmptyKey() {
-    return {DenseMapInfo<Operation *>::getEmptyKey(), false, false, false, false};
+    return {DenseMapInfo<Operation *>::getEmptyKey(), false, false, false, false, {}};
   }
   static OpLikeness getTombstoneKey() {
-    return {DenseMapInfo<Operation *>::getTombstoneKey(), false, false, false, false};
+    return {DenseMapInfo<Operation *>::getTombstoneKey(), false, false, false, false, {}};
   }
   static unsigned getHashValue(const OpLikeness &one) {
     Operation *op = one.op;
@@ -162,8 +145,8 @@ struct OpLikenessInfo {
     // A region may hold anything.
     return a.op->getName() == b.op->getName() && a.livesInUsers == b.livesInUsers &&
            a.isRepeated == b.isRepeated && a.takesOver == b.takesOver &&
-           a.isMadeInParts == b.isMadeInParts && a.op->getNumRegions() == 0 &&
-           a.op->getOperandTypes() == b.op->getOperandTypes() &&
+           a.isMadeInParts == b.isMadeInParts && a.traffic == b.traffic &&
+           a.op->getNumRegions() == 0 && a.op->getOperandTypes() == b.op->getOperandTypes() &&
            a.op->getResultTypes() == b.op->getResultTypes() &&
            a.op->getName().compareOpProperties(a.op->getPropertiesStorage(),
                                                b.op->getPropertiesStorage()) &&
@@ -177,8 +160,12 @@ void StepOutline::numberKinds() {
   for (auto &[op, id] : ids) {
     auto hold = dyn_cast<HoldOp>(op);
     areInUsers.push_back(livesInUsers(op));
-    OpLikeness likeness{op, static_cast<bool>(areInUsers.back()), batches.runsOf(op) > 1,
-                        hold && takesOver(hold), isMadeInParts(op)};
+    OpLikeness likeness{op,
+                        static_cast<bool>(areInUsers.back()),
+                        batches.runsOf(op) > 1,
+                        hold && takesOver(hold),
+                        isMadeInParts(op),
+                        kernelTrafficOf(op)};
     kinds.push_back(numbers.try_emplace(likeness, numbers.size()).first->second);
   }
   differentKinds = numbers.size();

@@ -21,9 +21,6 @@ SmallVector<std::pair<Operation *, std::string>> planIds(func::FuncOp function);
 std::string planNameOfArgument(func::FuncOp function, unsigned index);
 std::string planNameOfResult(func::FuncOp function, unsigned index);
 
-/// A cheap operation whose result is computed inside its users: no memory traffic of its own.
-bool livesInUsers(Operation *op);
-
 /// Whether the operand, which nobody else reads, is gone once it is held: held as it lies it is in
 /// its bytes.
 bool takesOver(HoldOp hold);

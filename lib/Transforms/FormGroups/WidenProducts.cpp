@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-widen-products: the library has no products of f16 and of floats of 8 bits, and
-// loops over them would be many times slower than its products of wider floats.
+// on processors without AVX-512 none of bf16; loops over them would be many times slower than its
+// products of wider floats.
 #include "MadeFrom.h"
 
 #include "autopar/Transforms/Passes.h"
@@ -25,7 +26,9 @@ struct WidenProductsPass : mlir::autopar::impl::WidenProductsPassBase<WidenProdu
       if (!isa<DotGeneralOp, ConvolutionOp, ConvolutionInputGradOp, ConvolutionFilterGradOp,
                GroupedDotOp, GroupedDotRhsGradOp>(op))
         return;
-      if (llvm::any_of(op->getOperands(), [](Value value) { return elementOf(value).isF16(); }))
+      if (llvm::any_of(op->getOperands(), [&](Value value) {
+            return elementOf(value).isF16() || (!bf16Library && elementOf(value).isBF16());
+          }))
         widen(op, Float32Type::get(op->getContext()));
       else if (isa<Float8E4M3FNType>(elementOf(op->getOperand(0))))
         widen(op, bf16 ? Type(BFloat16Type::get(op->getContext()))

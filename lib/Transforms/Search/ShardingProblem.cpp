@@ -227,7 +227,8 @@ static bool takesNoMemory(Operation *op, const ::autopar::DeviceType &device) {
 }
 
 double ShardingProblem::opTimeUs(Operation *op, const ShardingRule &rule,
-                                 const FactorAxes &factorAxes, Site &site) {
+                                 const FactorAxes &factorAxes, const KernelTraffic &traffic,
+                                 Site &site) {
   if (livesInUsers(op) || isa<HoldOp>(op))
     return 0;
   SmallVector<RankedTensorType> operands, results;
@@ -238,7 +239,7 @@ double ShardingProblem::opTimeUs(Operation *op, const ShardingRule &rule,
     results.push_back(localType(tensorTypeOf(result),
                                 resultSharding(rule, factorAxes, result.getResultNumber()),
                                 site.axes));
-  double us = mlir::autopar::opTimeUs(op, operands, results, *site.device);
+  double us = mlir::autopar::opTimeUs(op, operands, results, traffic, *site.device);
   if (std::optional<int64_t> rows = triangleRowsFactor(op, rule))
     if (const AxisList &axes = factorAxes[*rows]; !axes.empty())
       us = std::min(us, balancedAttentionUs(op, operands, results, site.axes.shards(axes),
@@ -258,9 +259,10 @@ ShardingProblem::OpKind ShardingProblem::makeKind(Operation *op, int64_t stage) 
     });
   if (isSplat(op))
     kind.choices.truncate(1);
+  KernelTraffic traffic = kernelTrafficOf(op);
   for (const FactorAxes &choice : kind.choices) {
     ::autopar::Strategy strategy;
-    double us = opTimeUs(op, rule, choice, site);
+    double us = opTimeUs(op, rule, choice, traffic, site);
     strategy.timeUs =
         std::isinf(us) ? ::autopar::kForbidden : outline.microBatches().runsOf(op) * us;
     SmallVector<RankedTensorType> results;

@@ -5,6 +5,8 @@
 
 #include "ComputedAgain.h"
 #include "PipelineModel.h"
+
+#include "Cost/KernelTraffic.h"
 #include "autopar/Cost/Cluster.h"
 #include "autopar/Cost/Mesh.h"
 #include "autopar/Plan/Plan.h"
@@ -194,7 +196,8 @@ private:
                        Site &site, double &bytes);
   ReshardTime reshardTime(RankedTensorType type, const TensorSharding &from,
                           const TensorSharding &to, Site &site);
-  double opTimeUs(Operation *op, const ShardingRule &rule, const FactorAxes &axes, Site &site);
+  double opTimeUs(Operation *op, const ShardingRule &rule, const FactorAxes &axes,
+                  const KernelTraffic &traffic, Site &site);
   const ::autopar::MeshGroup &groupOf(const AxisList &axes, Site &site);
   /// How a value of an edge lies before and after it is resharded.
   std::pair<TensorSharding, TensorSharding>

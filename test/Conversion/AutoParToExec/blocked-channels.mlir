@@ -1,3 +1,4 @@
+// REQUIRES: avx512
 // RUN: autopar-opt %s --split-input-file --autopar-to-exec="channel-block=16" | FileCheck %s
 // RUN: autopar-opt %s --split-input-file --autopar-to-exec="channel-block=1" | FileCheck %s --check-prefix=PLAIN
 

@@ -1,3 +1,4 @@
+// REQUIRES: avx512vnni
 // RUN: autopar-opt %s --split-input-file --autopar-to-exec | FileCheck %s
 
 // Weights of bytes are packed at load, and summed up there for the zero point of the other side: the

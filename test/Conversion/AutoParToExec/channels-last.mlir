@@ -1,3 +1,4 @@
+// REQUIRES: avx512
 // RUN: autopar-opt %s --split-input-file --autopar-to-exec=channel-block=16 | FileCheck %s
 
 // Channels that do not fill blocks of 16: behind all else, so that depthwise convolutions have fast
