@@ -277,7 +277,8 @@ static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
     split.biases = lower.biasGradients;
     manager.addNestedPass<func::FuncOp>(createSplitReductionsPass(split));
   } else {
-    manager.addNestedPass<func::FuncOp>(createWidenProductsPass({lower.bf16Products, lower.bf16Library}));
+    manager.addNestedPass<func::FuncOp>(
+        createWidenProductsPass({lower.bf16Products, lower.bf16Library}));
   }
   manager.addPass(createExpandUpdatesPass()); // behind what changes who makes a gradient
   FormFusionGroupsPassOptions groups;

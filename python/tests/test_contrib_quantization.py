@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from contrib_cases import DRAW, Case, FLOAT, Given, HALF, I8, U8, assert_close, check, draw_anew, floats, reference, run, save, scales, unrounded, whole
+from contrib_cases import DRAW, Case, FLOAT, Given, HALF, I8, NEEDS_VNNI, U8, assert_close, check, draw_anew, floats, reference, run, save, scales, unrounded, whole
 from onnx import helper
 from onnxruntime import quantization
 from onnxruntime.transformers.fusion_options import FusionOptions
@@ -309,7 +309,8 @@ def test_rounds_on_every_plan(tmp_path: pathlib.Path, axes: str, rows: int) -> N
         assert_close(actual[name], expected, name)
 
 
-@pytest.mark.parametrize("name", ["SMALL", "ATTENTIONS", "LSTMS", "WEIGHTS", "LINEAR", "WINDOWS", "LINES", "PRODUCTS", "FUSED"])
+@pytest.mark.parametrize("name", ["SMALL", "ATTENTIONS", "LSTMS", "WEIGHTS", "LINEAR", pytest.param("WINDOWS", marks=NEEDS_VNNI), "LINES",
+                                  pytest.param("PRODUCTS", marks=NEEDS_VNNI), "FUSED"])
 def test_as_onnxruntime(tmp_path: pathlib.Path, name: str) -> None:
     check(tmp_path, globals()[name])
 
@@ -386,7 +387,8 @@ WAYS = {"gpt2": ["dynamic", "operators", "qdq,extended"],
         "bert": ["fused,dynamic", "operators", "qdq,extended", "dynamic,extended"], "resnet": ["operators", "qdq,extended", "extended"]}
 
 
-@pytest.mark.parametrize("model, how", [(model, how) for model, ways in WAYS.items() for how in ways])
+@pytest.mark.parametrize("model, how", [pytest.param(model, how, marks=[NEEDS_VNNI] if how == "operators-i8" else [])
+                                        for model, ways in WAYS.items() for how in ways])
 def test_model_of_the_zoo(tmp_path: pathlib.Path, model: str, how: str) -> None:
     """Where all quantized numbers are the same, results differ by the rounding of floats alone."""
     name, options = ZOO[model]

@@ -162,9 +162,9 @@ CLUSTER = """{"kind": "autopar.cluster", "version": 1, "name": "two",
 
 HINT = "note: --offload auto puts the optimizer's state into host memory where nothing fits otherwise"
 
-# Of two ranks: limits that a step exceeds with its state on the devices, and keeps without.
-LIMITS = {"--mesh data=2": 1250000, "--stages auto --micro-batches auto": 940000, "--mesh data=2 --recompute full": 1300000,
-          "--mesh data=2 --recompute none": 1300000, "--engine random --seed 3": 1700000}
+# Of two ranks: limits that a step exceeds with its state on the devices, and keeps without, on any CPU.
+LIMITS = {"--mesh data=2": 1100000, "--stages auto --micro-batches auto": 940000, "--mesh data=2 --recompute full": 1300000,
+          "--mesh data=2 --recompute none": 1120000, "--engine random --seed 3": 1700000}
 
 
 @pytest.mark.parametrize("options", LIMITS)
@@ -172,10 +172,8 @@ def test_auto_offloads_where_nothing_fits(model: pathlib.Path, tmp_path: pathlib
     limit = ["--memory-limit", str(LIMITS[options])]
 
     def compiled(name: str, *more: str, code: int = 0) -> str:
-        """Only its plan where nothing is asked of the artifact."""
         words = [word for word in STEP if word != "--quiet"] + ["--ranks", "2", *options.split(), *more, "--explain"]
-        output = ["--plan-only", "-o", tmp_path / f"{name}.json"] if name == "demanded" else ["-o", tmp_path / name, "--emit-plan", tmp_path / f"{name}.json"]
-        files = [*output, "--report", tmp_path / f"{name}.html"]
+        files = ["-o", tmp_path / name, "--emit-plan", tmp_path / f"{name}.json", "--report", tmp_path / f"{name}.html"]
         run = subprocess.run([autopar.find_tool("autopar-compile"), model, *files, *words], capture_output=True, text=True, timeout=120)
         assert run.returncode == code, run.stderr
         return run.stderr
@@ -192,7 +190,10 @@ def test_auto_offloads_where_nothing_fits(model: pathlib.Path, tmp_path: pathlib
     assert said.count(": trains ") == 1
     compiled("demanded", *limit, "--offload", "state")
     assert set(plan("narrow")["offload"]) <= set(plan("demanded")["offload"]) and any(name.endswith("/mean") for name in plan("demanded")["offload"])
-    assert all(plan("narrow")[key] == plan("demanded")[key] for key in ("meshes", "stages", "ops", "shard"))
+    if "auto" in options:  # with all of the state on the host other stages may be better
+        assert plan("narrow")["believed"]["kernels_us"] <= plan("demanded")["believed"]["kernels_us"]
+    else:
+        assert all(plan("narrow")[key] == plan("demanded")[key] for key in ("meshes", "stages", "ops", "shard"))
     device, host = memory(tmp_path / "narrow")
     assert device <= LIMITS[options] and host > 0
     page = (tmp_path / "narrow.html").read_text()

@@ -90,10 +90,13 @@ Grid batchedGrid(const Machine &machine, const ProductKind &kind) {
 
 //===-- convolutions ------------------------------------------------------------------===//
 
+/// As the compiler lays out channels for this machine.
+const Layout kBlocked = __builtin_cpu_supports("avx512f") ? Layout::Blocked16 : Layout::Blocked8;
+
 struct ConvolutionForm {
   int64_t window = 1, stride = 1;
   int64_t channels = 0; ///< 0: what the depth says
-  Layout x = Layout::Blocked16;
+  Layout x = kBlocked;
   artifact::ConvolutionAlgorithm algorithm = artifact::ConvolutionAlgorithm::Direct;
   ConvolutionKind kind = ConvolutionKind::Forward;
 };
@@ -118,7 +121,7 @@ std::optional<artifact::Payload> makeConvolution(ProbeMemory &memory, const Poin
   g.padsBegin = g.padsEnd = {pad, pad};
   g.dilations = {1, 1};
   g.xLayout = kind.x;
-  g.yLayout = Layout::Blocked16;
+  g.yLayout = kBlocked;
   g.algorithm = kind.algorithm;
   g.kind = kind.kind;
   bool ofFilter = kind.kind == ConvolutionKind::FilterGradient;
@@ -315,8 +318,7 @@ std::vector<Grid> gridsOf(const Machine &machine) {
       grids.push_back(attentionGrid(machine, isGradient, isCausal));
   grids.push_back(copyGrid());
   grids.push_back(packGrid());
-  for (auto [from, to] :
-       {std::pair{Layout::Plain, Layout::Blocked16}, std::pair{Layout::Blocked16, Layout::Plain}})
+  for (auto [from, to] : {std::pair{Layout::Plain, kBlocked}, std::pair{kBlocked, Layout::Plain}})
     grids.push_back(reorderGrid(from, to));
   grids.push_back(kernelGrid("map", AddRows, 2));
   grids.push_back(kernelGrid("rows", NormalizeRows, 1));

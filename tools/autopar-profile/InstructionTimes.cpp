@@ -6,6 +6,7 @@
 #include "autopar/Artifact/ProfileKey.h"
 
 #include <cstdio>
+#include <optional>
 
 namespace autopar::tools {
 namespace {
@@ -48,7 +49,8 @@ void fillLeftOut(MeasuredOperation &operation) {
   }
 }
 
-Result<MeasuredOperation> measure(const Machine &machine, const Grid &grid) {
+/// None where the machine has fast code for no point of the grid.
+Result<std::optional<MeasuredOperation>> measure(const Machine &machine, const Grid &grid) {
   Probe probe("grid");
   ProbeMemory memory(probe);
   MeasuredOperation operation;
@@ -70,6 +72,8 @@ Result<MeasuredOperation> measure(const Machine &machine, const Grid &grid) {
     places.push_back({i, probe.instructions()});
     probe.add(std::move(*payload));
   }
+  if (places.empty())
+    return std::optional<MeasuredOperation>();
   Effort effort = machine.quick ? Effort{0.05, 3} : Effort{0.3, 5};
   auto seconds = probe.secondsOfEach(machine.ranks, machine.threads, effort);
   if (!seconds)
@@ -78,7 +82,7 @@ Result<MeasuredOperation> measure(const Machine &machine, const Grid &grid) {
     operation.us[place.point] = (*seconds)[size_t(place.instruction)] * 1e6;
   fillLeftOut(operation);
   operation.makeMonotone();
-  return operation;
+  return std::optional(std::move(operation));
 }
 
 } // namespace
@@ -89,11 +93,14 @@ Result<std::vector<MeasuredOperation>> measureInstructions(const Machine &machin
     auto operation = measure(machine, grid);
     if (!operation)
       return operation.status();
+    std::optional<MeasuredOperation> measured = operation.take();
+    if (!measured)
+      continue;
     if (!machine.quiet)
       std::fprintf(stderr, "autopar-profile: %s: %zu sizes, %.2f to %.2f us\n",
-                   operation->kind.c_str(), operation->us.size(), operation->us.front(),
-                   operation->us.back());
-    operations.push_back(operation.take());
+                   measured->kind.c_str(), measured->us.size(), measured->us.front(),
+                   measured->us.back());
+    operations.push_back(std::move(*measured));
   }
   return operations;
 }

@@ -213,7 +213,13 @@ TEST(MatmulCall, LargeProductsAgainstLoopsOnAnyThreads) {
           g.c = {{e.m, e.n}, {width, 1}};
           g.hasBias = g.hasResidual = adds;
           std::vector<float> c = largeProduct(g, 1, false);
-          EXPECT_EQ(c, largeProduct(g, 3, false));
+          std::vector<float> onThree = largeProduct(g, 3, false);
+          // Our own sums have one order; those of the library, where there are none, may not.
+          if (__builtin_cpu_supports("avx512dq"))
+            EXPECT_EQ(c, onThree);
+          else
+            for (size_t i = 0; i < c.size(); ++i)
+              ASSERT_NEAR(onThree[i], c[i], 1e-3 + 2e-6 * std::abs(c[i]));
           if (adds) {
             std::vector<float> over = largeProduct(g, 2, true);
             for (int64_t i = 0; i < e.m; ++i)

@@ -45,8 +45,8 @@ bool multipliesBf16(llvm::StringRef level);
 /// machine, where it says how weights are packed: those with AVX-512.
 bool libraryHasBf16(llvm::StringRef level);
 
-/// As multipliesBf16, for bytes that are summed in 32 bits (AVX512-VNNI). This machine needs them too: its
-/// library says how such weights are packed.
+/// As multipliesBf16, for bytes that are summed in 32 bits (AVX512-VNNI). This machine needs them
+/// too: its library says how such weights are packed.
 bool multipliesBytes(llvm::StringRef level);
 
 /// Compiles every public function of `kernels` that has a body; private functions and
