@@ -198,7 +198,7 @@ def test_auto_offloads_where_nothing_fits(model: pathlib.Path, tmp_path: pathlib
     assert device <= LIMITS[options] and host > 0
     page = (tmp_path / "narrow.html").read_text()
     told = json.loads(page.split('id="data">')[1].split("</script>")[0])["host_bytes"]
-    assert max(told) <= host <= 1.01 * max(told)
+    assert any(bytes_ <= host <= 1.01 * bytes_ for bytes_ in told)  # of each mesh
     run = subprocess.run([autopar.find_tool("autopar-compile"), "--compare", tmp_path / "wide.json", tmp_path / "narrow.json"], capture_output=True, text=True)
     assert run.returncode == 1 and "device | host memory" in run.stdout
 

@@ -31,6 +31,18 @@ inline std::unique_ptr<void, Free> room(int64_t bytes) {
   return std::unique_ptr<void, Free>(std::aligned_alloc(64, size_t((bytes + 127) / 64 * 64)));
 }
 
+/// Whether the library has products of bf16 on this machine; where it has not, that they are
+/// refused.
+template <typename Call, typename Geometry>
+bool multipliesBf16(const Geometry &geometry) {
+  if (__builtin_cpu_supports("avx512bw"))
+    return true;
+  autopar::Status status = Call::create(geometry).status();
+  EXPECT_EQ(status.code(), autopar::StatusCode::NoDevice);
+  EXPECT_NE(status.message().find("bf16 needs AVX-512"), std::string::npos) << status.message();
+  return false;
+}
+
 /// Whether this machine sums products of bytes exactly; where it does not, that they are refused.
 template <typename Call, typename Geometry>
 bool sumsBytes(const Geometry &geometry) {
