@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from contrib_cases import DRAW, Case, FLOAT, Given, HALF, I8, NEEDS_VNNI, U8, assert_close, check, draw_anew, floats, reference, run, save, scales, unrounded, whole
+from contrib_cases import DRAW, Case, FLOAT, Given, HALF, I8, U8, VNNI, assert_close, check, draw_anew, factors, floats, reference, run, save, scales, unrounded, whole
 from onnx import helper
 from onnxruntime import quantization
 from onnxruntime.transformers.fusion_options import FusionOptions
@@ -99,7 +99,7 @@ def step(kind: type, scale: float, zero: int = 0) -> List[object]:
 def weight(kind: type, *shape: int, channels: int = 0) -> List[object]:
     """A quantized weight, with a scale and a zero point per channel where there are `channels`."""
     zero = whole(kind, channels) // 8 if kind is U8 else np.zeros(channels, kind)
-    return [whole(kind, *shape), *((scales(channels), zero) if channels else (FLOAT(0.02), kind(3)))]
+    return [factors(kind, *shape), *((scales(channels), zero) if channels else (FLOAT(0.02), kind(3)))]
 
 
 LINEAR = [
@@ -153,7 +153,7 @@ PRODUCTS = [
     to_float(U8, U8, 0, False), to_float(U8, I8, 16, True), to_float(I8, I8, 0, True),
     Case("DynamicQuantizeMatMul", [Given(floats(3, 5, 32)), *weight(I8, 32, 16, channels=16), floats(16)]),
     Case("DynamicQuantizeMatMul", [Given(floats(5, 32)), *weight(U8, 32, 16)]),
-    Case("DynamicQuantizeMatMul", [Given(floats(5, 32)), whole(I8, 32, 16), FLOAT(0.02), None, floats(16)]),
+    Case("DynamicQuantizeMatMul", [Given(floats(5, 32)), factors(I8, 32, 16), FLOAT(0.02), None, floats(16)]),
     Case("MatMulInteger16", [Given(whole(np.int16, 5, 16) // 16), whole(np.int16, 16, 8) // 16]),
     Case("QGemm", [*q(U8, 5, 32), *weight(I8, 32, 16, channels=16), DRAW.integers(-9999, 9999, 16).astype(np.int32)]),
     Case("QGemm", [*q(U8, 5, 32), *weight(I8, 16, 32, channels=16), None, *step(U8, 5.0)], {"transB": 1, "alpha": 1.5}),
@@ -309,8 +309,7 @@ def test_rounds_on_every_plan(tmp_path: pathlib.Path, axes: str, rows: int) -> N
         assert_close(actual[name], expected, name)
 
 
-@pytest.mark.parametrize("name", ["SMALL", "ATTENTIONS", "LSTMS", "WEIGHTS", "LINEAR", pytest.param("WINDOWS", marks=NEEDS_VNNI), "LINES",
-                                  pytest.param("PRODUCTS", marks=NEEDS_VNNI), "FUSED"])
+@pytest.mark.parametrize("name", ["SMALL", "ATTENTIONS", "LSTMS", "WEIGHTS", "LINEAR", "WINDOWS", "LINES", "PRODUCTS", "FUSED"])
 def test_as_onnxruntime(tmp_path: pathlib.Path, name: str) -> None:
     check(tmp_path, globals()[name])
 
@@ -377,7 +376,7 @@ def quantized(how: str, source: pathlib.Path, fed: Dict[str, np.ndarray]) -> pat
             written = quantization.QuantFormat.QOperator if name.startswith("operators") else quantization.QuantFormat.QDQ
             kind = quantization.QuantType.QInt8 if name.endswith("i8") else quantization.QuantType.QUInt8
             quantization.quantize_static(str(source), str(target), Calibration(fed), quant_format=written, activation_type=kind,
-                                         per_channel=name.endswith("i8"))
+                                         per_channel=name.endswith("i8"), reduce_range=name.endswith("i8") and not VNNI)
         source = target
     return source
 
@@ -387,8 +386,7 @@ WAYS = {"gpt2": ["dynamic", "operators", "qdq,extended"],
         "bert": ["fused,dynamic", "operators", "qdq,extended", "dynamic,extended"], "resnet": ["operators", "qdq,extended", "extended"]}
 
 
-@pytest.mark.parametrize("model, how", [pytest.param(model, how, marks=[NEEDS_VNNI] if how == "operators-i8" else [])
-                                        for model, ways in WAYS.items() for how in ways])
+@pytest.mark.parametrize("model, how", [(model, how) for model, ways in WAYS.items() for how in ways])
 def test_model_of_the_zoo(tmp_path: pathlib.Path, model: str, how: str) -> None:
     """Where all quantized numbers are the same, results differ by the rounding of floats alone."""
     name, options = ZOO[model]

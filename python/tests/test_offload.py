@@ -39,10 +39,10 @@ def refusal(model: pathlib.Path, tmp_path: pathlib.Path, *options: object) -> st
 
 
 def memory(artifact: pathlib.Path) -> Tuple[int, int]:
-    """Planned bytes of rank 0, on the device and on the host."""
+    """Planned bytes of the rank that has most, on the device and on the host."""
     text = subprocess.run([autopar.find_tool("autopar-run"), "--dry-run", "--json", artifact], capture_output=True, text=True, check=True).stdout
-    rank = json.loads(text)["ranks"][0]
-    return rank["device_bytes"], rank["pinned_host_bytes"]
+    ranks = json.loads(text)["ranks"]
+    return max(rank["device_bytes"] for rank in ranks), max(rank["pinned_host_bytes"] for rank in ranks)
 
 
 def trained(artifact: pathlib.Path, steps: int, folder: pathlib.Path, *, resume: bool = False) -> Tuple[List[float], Dict[str, bytes]]:
@@ -198,7 +198,7 @@ def test_auto_offloads_where_nothing_fits(model: pathlib.Path, tmp_path: pathlib
     assert device <= LIMITS[options] and host > 0
     page = (tmp_path / "narrow.html").read_text()
     told = json.loads(page.split('id="data">')[1].split("</script>")[0])["host_bytes"]
-    assert any(bytes_ <= host <= 1.01 * bytes_ for bytes_ in told)  # of each mesh
+    assert max(told) <= host <= 1.01 * max(told)
     run = subprocess.run([autopar.find_tool("autopar-compile"), "--compare", tmp_path / "wide.json", tmp_path / "narrow.json"], capture_output=True, text=True)
     assert run.returncode == 1 and "device | host memory" in run.stdout
 
