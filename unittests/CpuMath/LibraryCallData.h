@@ -31,27 +31,28 @@ inline std::unique_ptr<void, Free> room(int64_t bytes) {
   return std::unique_ptr<void, Free>(std::aligned_alloc(64, size_t((bytes + 127) / 64 * 64)));
 }
 
-/// Whether the library has products of bf16 on this machine; where it has not, that they are
-/// refused.
+/// `has`; where this machine has not what the geometry needs, that it is refused in these words.
 template <typename Call, typename Geometry>
-bool multipliesBf16(const Geometry &geometry) {
-  if (__builtin_cpu_supports("avx512bw"))
+bool hasOrRefuses(bool has, const Geometry &geometry, autopar::StatusCode code, const char *words) {
+  if (has)
     return true;
   autopar::Status status = Call::create(geometry).status();
-  EXPECT_EQ(status.code(), autopar::StatusCode::NoDevice);
-  EXPECT_NE(status.message().find("bf16 needs AVX-512"), std::string::npos) << status.message();
+  EXPECT_EQ(status.code(), code);
+  EXPECT_NE(status.message().find(words), std::string::npos) << status.message();
   return false;
 }
 
-/// Whether this machine sums products of bytes exactly; where it does not, that they are refused.
+/// Whether the library has products of bf16 on this machine.
+template <typename Call, typename Geometry>
+bool multipliesBf16(const Geometry &geometry) {
+  return hasOrRefuses<Call>(__builtin_cpu_supports("avx512bw"), geometry,
+                            autopar::StatusCode::NoDevice, "bf16 needs AVX-512");
+}
+
+/// Whether this machine sums products of bytes exactly.
 template <typename Call, typename Geometry>
 bool sumsBytes(const Geometry &geometry) {
-  if (__builtin_cpu_supports("avx512vnni"))
-    return true;
-  autopar::Status status = Call::create(geometry).status();
-  EXPECT_EQ(status.code(), autopar::StatusCode::Mismatch);
-  EXPECT_NE(status.message().find("of 8-bit integers need a CPU with AVX512-VNNI"),
-            std::string::npos)
-      << status.message();
-  return false;
+  return hasOrRefuses<Call>(__builtin_cpu_supports("avx512vnni"), geometry,
+                            autopar::StatusCode::Mismatch,
+                            "of 8-bit integers need a CPU with AVX512-VNNI");
 }
