@@ -1,6 +1,6 @@
 # Finds MLIR 22 (packages of LLVM's own archive or a build of your own through MLIR_DIR) and defines
-# autopar_mlir_library: the same as autopar_library, against the shared libMLIR and libLLVM, with one
-# precompiled header for all compiler rooms.
+# autopar_mlir_library: the same as autopar_library, against the shared libMLIR and libLLVM, with
+# precompiled headers for all compiler rooms.
 include_guard()
 
 if(NOT MLIR_DIR)
@@ -35,40 +35,40 @@ target_link_libraries(AutoParMLIR INTERFACE MLIR LLVM)
 target_link_options(AutoParMLIR INTERFACE -Wl,-rpath,${LLVM_LIBRARY_DIR})
 install(TARGETS AutoParMLIR EXPORT AutoParTargets)
 
-# One precompiled header, reused by every compiler room.
-file(WRITE ${PROJECT_BINARY_DIR}/pch/AutoParPch.cpp "// anchors the precompiled header\n")
-add_library(AutoParPch OBJECT ${PROJECT_BINARY_DIR}/pch/AutoParPch.cpp)
-target_link_libraries(AutoParPch PRIVATE AutoParMLIR)
-target_compile_options(AutoParPch PRIVATE ${AUTOPAR_WARNINGS})
-target_precompile_headers(AutoParPch PRIVATE
+# Every compiler file reads the autopar dialect, whose operations take as long to parse as MLIR itself; files that
+# make kernels read the dialects of loops and of GPUs and LLVM's own passes, which take five times as long.
+set(AUTOPAR_COMPILER_HEADERS
   <mlir/IR/Builders.h> <mlir/IR/BuiltinOps.h> <mlir/IR/BuiltinTypes.h> <mlir/IR/OpImplementation.h>
   <mlir/IR/PatternMatch.h> <mlir/IR/IRMapping.h> <mlir/IR/SymbolTable.h> <mlir/Pass/Pass.h>
   <mlir/Pass/PassManager.h> <mlir/Dialect/Func/IR/FuncOps.h> <mlir/Dialect/Arith/IR/Arith.h>
   <mlir/Transforms/GreedyPatternRewriteDriver.h> <mlir/Interfaces/SideEffectInterfaces.h>
   <mlir/Interfaces/InferTypeOpInterface.h> <llvm/ADT/STLExtras.h> <llvm/ADT/StringExtras.h>
   <llvm/ADT/DenseMap.h> <llvm/ADT/MapVector.h> <llvm/ADT/TypeSwitch.h> <llvm/Support/FormatVariadic.h>
-  <map> <set> <string> <vector> <functional> <memory> <optional>)
-if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  target_compile_options(AutoParPch PRIVATE -fpch-instantiate-templates "SHELL:-Xclang -fno-pch-timestamp")
+  <map> <set> <string> <vector> <functional> <memory> <optional>
+  <autopar/Dialect/AutoPar/IR/AutoPar.h>)
+set(AUTOPAR_KERNEL_HEADERS
+  <llvm/IR/IRBuilder.h> <llvm/Passes/PassBuilder.h>
+  <mlir/Dialect/GPU/IR/GPUDialect.h> <mlir/Dialect/LLVMIR/NVVMDialect.h> <mlir/Dialect/Math/IR/Math.h>
+  <mlir/Dialect/MemRef/IR/MemRef.h> <mlir/Dialect/SCF/IR/SCF.h> <mlir/Dialect/Vector/IR/VectorOps.h>)
+set(AUTOPAR_DIALECT_TARGETS AutoParInterfacesIncGen AutoParDialectIncGen)
+autopar_precompiled_header(AutoParCompilerHeaders ${AUTOPAR_COMPILER_HEADERS}
+                           LINK AutoParMLIR DEPENDS ${AUTOPAR_DIALECT_TARGETS})
+autopar_precompiled_header(AutoParKernelHeaders ${AUTOPAR_COMPILER_HEADERS} ${AUTOPAR_KERNEL_HEADERS}
+                           LINK AutoParMLIR DEPENDS ${AUTOPAR_DIALECT_TARGETS})
+if(AUTOPAR_BUILD_TESTS)
+  autopar_precompiled_header(AutoParCompilerTestHeaders ${AUTOPAR_COMPILER_HEADERS} <gtest/gtest.h>
+                             LINK AutoParMLIR GTest::gtest DEPENDS ${AUTOPAR_DIALECT_TARGETS})
 endif()
 
-function(autopar_use_pch name)
-  target_compile_options(${name} PRIVATE ${AUTOPAR_WARNINGS})
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-    target_compile_options(${name} PRIVATE -fpch-instantiate-templates "SHELL:-Xclang -fno-pch-timestamp")
-  endif()
-  target_precompile_headers(${name} REUSE_FROM AutoParPch)
-endfunction()
-
-# autopar_mlir_library(NAME src... [LINK libs...] [DEPENDS targets...])
+# autopar_mlir_library(NAME src... [LINK libs...] [DEPENDS targets...] [HEADERS header])
 function(autopar_mlir_library name)
-  cmake_parse_arguments(ARG "" "" "LINK;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "HEADERS" "LINK;DEPENDS" HEADERS AutoParCompilerHeaders ${ARGN})
   add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
   target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                              $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>
                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(${name} PUBLIC AutoParMLIR ${ARG_LINK})
-  autopar_use_pch(${name})
+  autopar_precompile(${name} ${ARG_HEADERS})
   if(ARG_DEPENDS)
     add_dependencies(${name} ${ARG_DEPENDS})
   endif()
@@ -93,18 +93,12 @@ function(autopar_mlir_tool name)
     target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/lib/Base/HugePages.cpp)
     target_link_libraries(${name} PRIVATE ${TCMALLOC_LIBRARY})
   endif()
-  # -fPIC as in the libraries, not -fPIE: the precompiled header is shared.
-  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  target_compile_options(${name} PRIVATE -fPIC)
-  autopar_use_pch(${name})
+  autopar_precompile(${name} AutoParCompilerHeaders)
   install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT commands)
 endfunction()
 
 # autopar_mlir_unittest(NAME src... [LINK libs...]): a gtest program that sees the compiler.
 function(autopar_mlir_unittest name)
-  autopar_unittest(${name} ${ARGN})
+  autopar_unittest(${name} ${ARGN} HEADERS AutoParCompilerTestHeaders)
   target_link_libraries(${name} PRIVATE AutoParMLIR)
-  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
-  target_compile_options(${name} PRIVATE -fPIC)
-  autopar_use_pch(${name})
 endfunction()

@@ -8,6 +8,10 @@ namespace {
 
 enum class Rounding { Exact, Nearest, Zero, Down, Up };
 
+/// Whether the mode says anything of a conversion from A to D.
+template <typename D, typename A>
+constexpr bool rounds = isFloating<A> && (std::is_integral_v<D> || std::is_same_v<A, D>);
+
 template <typename D, typename A, Rounding rounding, bool saturates>
 void convert(Warp &warp, const Operation &op) {
   D *d = warp.lanes<D>(op.d);
@@ -35,7 +39,7 @@ void convert(Warp &warp, const Operation &op) {
         d[l] = D(a[l]);
     } else {
       Wide<A> value = Wide<A>(a[l]);
-      if constexpr (isFloating<A> && std::is_same_v<A, D>)
+      if constexpr (rounds<D, A>)
         value = rounding == Rounding::Nearest ? std::nearbyint(value)
                 : rounding == Rounding::Zero  ? std::trunc(value)
                 : rounding == Rounding::Down  ? std::floor(value)
@@ -153,20 +157,28 @@ void Decoder::addConvert() {
       using A = decltype(a);
       auto pick = [&](auto s) {
         constexpr bool sat = decltype(s)::value;
-        switch (rounding) {
-        case Rounding::Exact:
-          return emit(&convert<D, A, Rounding::Exact, sat>);
-        case Rounding::Nearest:
-          return emit(&convert<D, A, Rounding::Nearest, sat>);
-        case Rounding::Zero:
-          return emit(&convert<D, A, Rounding::Zero, sat>);
-        case Rounding::Down:
-          return emit(&convert<D, A, Rounding::Down, sat>);
-        case Rounding::Up:
-          return emit(&convert<D, A, Rounding::Up, sat>);
-        }
+        // Instantiated only where it says anything.
+        if constexpr (rounds<D, A>)
+          switch (rounding) {
+          case Rounding::Exact:
+            return emit(&convert<D, A, Rounding::Exact, sat>);
+          case Rounding::Nearest:
+            return emit(&convert<D, A, Rounding::Nearest, sat>);
+          case Rounding::Zero:
+            return emit(&convert<D, A, Rounding::Zero, sat>);
+          case Rounding::Down:
+            return emit(&convert<D, A, Rounding::Down, sat>);
+          case Rounding::Up:
+            return emit(&convert<D, A, Rounding::Up, sat>);
+          }
+        else
+          emit(&convert<D, A, Rounding::Exact, sat>);
       };
-      saturates ? pick(std::true_type()) : pick(std::false_type());
+      // From a floating-point type to an integer it always stays within the type.
+      if constexpr (isFloating<A> && std::is_integral_v<D>)
+        pick(std::false_type());
+      else
+        saturates ? pick(std::true_type()) : pick(std::false_type());
     });
   });
   if (!known)
