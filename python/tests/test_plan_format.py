@@ -169,3 +169,17 @@ def test_experts_that_ranks_cannot_share_are_refused(tmp_path: pathlib.Path) -> 
     (tmp_path / "plan.json").write_text('{"kind": "degrees", "version": 1, "data": 2, "experts": 3}')
     with pytest.raises(autopar.Error, match='experts: is 3, which does not divide the 2 "data" ranks that share them'):
         autopar.compile(small_gpt2.save(tmp_path, layers=1), tmp_path / "m.bin", bind={"batch": 2, "seq": 8}, ranks=2, options=["--plan", str(tmp_path / "plan.json")])
+
+
+def test_a_plan_comes_through_a_pipe_too(model: pathlib.Path, plan: Dict[str, Any], tmp_path: pathlib.Path) -> None:
+    """A pipe tells what it has once, and the compiler asks for devices and for placements."""
+    text, given = json.dumps(plan), tmp_path / "given.json"
+    given.write_text(text)
+    command = [str(find_tool("autopar-compile")), str(model), "--bind", f"batch={small_gpt2.BATCH},seq={small_gpt2.SEQ}", "--quiet",
+               "--train", f"loss={small_gpt2.LOSS}", "--optimizer", "adamw(lr=1e-3)", "--stop-after", "partition", "-o", str(tmp_path / "out.mlir")]
+    modules = []
+    for source, piped in ((str(given), None), ("/dev/stdin", text)):
+        done = subprocess.run([*command, "--plan", source], input=piped, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        modules.append((tmp_path / "out.mlir").read_text())
+    assert modules[0].replace(str(given), "/dev/stdin") == modules[1]

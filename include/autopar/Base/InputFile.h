@@ -8,7 +8,8 @@
 
 namespace autopar {
 
-/// The whole file as bytes; it may be a pipe. NoInput where it cannot be opened, IoError where it
+/// The whole file as bytes; it may be a pipe, which is read once: whoever asks again for that path
+/// gets the same. NoInput where it cannot be opened, IoError where it
 /// cannot be read, BadInput where it has more than 256 MiB: plans, clusters and profiles have far
 /// less, and a device has no end.
 Result<std::string> readWholeFile(const std::string &path);
