@@ -32,7 +32,7 @@ function(autopar_precompiled_header name)
   endif()
 endfunction()
 
-# autopar_precompile(TARGET HEADER)
+# autopar_precompile(TARGET HEADER): compiles TARGET with what autopar_precompiled_header(HEADER ...) has parsed.
 function(autopar_precompile name header)
   autopar_precompile_options(${name})
   target_precompile_headers(${name} REUSE_FROM ${header})
@@ -42,7 +42,7 @@ function(autopar_precompile_options name)
   # -fPIC as in the libraries, not -fPIE: a program shares its headers with them.
   set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${name} PRIVATE -fPIC ${AUTOPAR_WARNINGS})
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang") # a copy from the compiler cache is as good
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang") # else copies from the compiler cache are refused for their age
     target_compile_options(${name} PRIVATE "SHELL:$<$<COMPILE_LANGUAGE:CXX>:-Xclang -fno-pch-timestamp>")
   endif()
 endfunction()

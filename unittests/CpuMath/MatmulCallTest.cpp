@@ -107,6 +107,34 @@ TEST(MatmulCall, AgainstLoops) {
             }
 }
 
+/// Rows of packed weights have other lengths than these where the library reads them as they are.
+TEST(MatmulCall, PackedRowsOfAnyLengthAgainstLoops) {
+  for (int64_t n : {127, 128, 250, 1024}) {
+    const int64_t batch = 2, m = 6, k = 5;
+    MatmulGeometry g;
+    g.a = {{batch, m, k}, {m * k, k, 1}};
+    g.b = {{batch, k, n}, {k * n, n, 1}};
+    g.c = {{batch, m, n}, {m * n, n, 1}};
+    g.packedB = true;
+    auto call = MatmulCall::create(g);
+    ASSERT_TRUE(call.isOk()) << call.status().message();
+    EXPECT_GE(call->packedBytes(), batch * k * n * 4);
+    auto a = numbers(batch * m * k, 1), b = numbers(batch * k * n, 2),
+         c = numbers(batch * m * n, 3);
+    auto packedB = room(call->packedBytes()), scratch = room(call->scratchBytes());
+    ASSERT_TRUE(call->pack(b.data(), packedB.get()).isOk());
+    Status ran = call->run(a.data(), packedB.get(), c.data(), nullptr, nullptr, scratch.get());
+    ASSERT_TRUE(ran.isOk()) << ran.message();
+    for (int64_t row = 0; row < batch * m; ++row)
+      for (int64_t j = 0; j < n; ++j) {
+        float sum = 0.0f;
+        for (int64_t x = 0; x < k; ++x)
+          sum += a[size_t(row * k + x)] * b[size_t((row / m * k + x) * n + j)];
+        ASSERT_NEAR(c[size_t(row * n + j)], sum, 2e-5f) << n << " columns, row " << row;
+      }
+  }
+}
+
 /// A product of float32 with room beside the rows of c, on some threads; what c holds afterwards.
 std::vector<float> largeProduct(const MatmulGeometry &g, int threads, bool overResidual) {
   int64_t m = g.a.dims[0], k = g.a.dims[1], n = g.b.dims[1], width = g.c.strides[0];
