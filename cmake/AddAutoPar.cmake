@@ -3,7 +3,7 @@ include_guard()
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
-  # By the headers that the compiler names, since running the preprocessor first takes a second per file.
+  # By the headers that the compiler names, since running the preprocessor first takes up to a second per file.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_DEPEND=1
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE_PROGRAM})
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
@@ -19,7 +19,8 @@ endif()
 set(AUTOPAR_WARNINGS -Wall -Wextra -Wno-unused-parameter -Wno-error=deprecated-declarations)
 
 # autopar_precompiled_header(NAME header... [LINK libs...] [DEPENDS targets...]): headers that are parsed once for
-# all targets that take NAME with autopar_precompile; three quarters of what a small file costs are its headers.
+# all targets that take NAME with autopar_precompile. A file sees them without asking: it includes what it needs all the
+# same, and nothing of a room that its own may not see.
 function(autopar_precompiled_header name)
   cmake_parse_arguments(ARG "" "" "LINK;DEPENDS" ${ARGN})
   file(WRITE ${PROJECT_BINARY_DIR}/pch/${name}.cpp "// anchors the precompiled header\n")

@@ -8,10 +8,10 @@
 
 namespace autopar {
 
-/// The whole file as bytes; it may be a pipe, which is read once: whoever asks again for that path
-/// gets the same. NoInput where it cannot be opened, IoError where it
-/// cannot be read, BadInput where it has more than 256 MiB: plans, clusters and profiles have far
-/// less, and a device has no end.
+/// The whole file as bytes. What is no regular file, such as a pipe, is read once in the life of a
+/// process: whoever asks again for that path gets the same. NoInput where it cannot be opened,
+/// IoError where it cannot be read, BadInput where it has more than 256 MiB: plans, clusters and
+/// profiles have far less, and a device has no end.
 Result<std::string> readWholeFile(const std::string &path);
 
 } // namespace autopar
