@@ -249,10 +249,11 @@ static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
   }
   manager.addNestedPass<func::FuncOp>(createExpandScaledProductsPass());
   if (!isForCuda) {
-    if (lower.byteProducts) {
+    if (lower.byteProducts)
       manager.addNestedPass<func::FuncOp>(createMultiplyBytesPass());
-      manager.addNestedPass<func::FuncOp>(createRoundInBlocksPass());
-    }
+    RoundInBlocksPassOptions rounding;
+    rounding.instructions = lower.byteProducts ? ByteDots::Vnni : ByteDots::Avx2;
+    manager.addNestedPass<func::FuncOp>(createRoundInBlocksPass(rounding));
     manager.addNestedPass<func::FuncOp>(createTurnColumnsPass());
     manager.addNestedPass<func::FuncOp>(createReduceFewRowsPass());
     manager.addNestedPass<func::FuncOp>(createExpandIntegerProductsPass({lower.bf16Products}));

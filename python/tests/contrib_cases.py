@@ -2,7 +2,7 @@
 """Models of single nodes of com.microsoft, with drawn numbers, against onnxruntime: each node is a case, all cases are one model."""
 
 import pathlib
-from typing import Dict, NamedTuple, Optional, Sequence
+from typing import Callable, Dict, NamedTuple, Optional, Sequence
 
 import numpy as np
 import onnx
@@ -87,6 +87,9 @@ def reference(path: pathlib.Path, fed: Dict[str, np.ndarray]) -> Dict[str, np.nd
     return dict(zip([output.name for output in session.get_outputs()], session.run(None, fed)))
 
 
+Reference = Callable[[pathlib.Path, Dict[str, np.ndarray]], Dict[str, np.ndarray]]
+
+
 def unrounded(path: pathlib.Path, fed: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
     """The same of a model that permits no rounding to 8 bits."""
     model = onnx.load(path)
@@ -96,6 +99,20 @@ def unrounded(path: pathlib.Path, fed: Dict[str, np.ndarray]) -> Dict[str, np.nd
                 attribute.i = 0
     onnx.save(model, path.with_suffix(".unrounded.onnx"))
     return reference(path.with_suffix(".unrounded.onnx"), fed)
+
+
+def rounded_before(path: pathlib.Path, fed: Dict[str, np.ndarray]) -> Dict[str, np.ndarray]:
+    """The same of a model whose products get what its MatMulNBits may round their rows to: 127 steps of both signs up to the largest
+    of a block."""
+    fed = dict(fed)
+    for node in onnx.load(path).graph.node:
+        numbers = {attribute.name: attribute.i for attribute in node.attribute}
+        if numbers.get("accuracy_level") == 4:
+            rows = fed[node.input[0]]
+            blocks = rows.reshape(*rows.shape[:-1], -1, numbers["block_size"])
+            largest = np.abs(blocks).max(-1, keepdims=True)
+            fed[node.input[0]] = (np.rint(blocks * (np.float32(127) / largest)) * (largest / np.float32(127))).reshape(rows.shape)
+    return unrounded(path, fed)
 
 
 def run(path: pathlib.Path, fed: Dict[str, np.ndarray], ranks: int, *options: str, **bind: int) -> Dict[str, np.ndarray]:
@@ -131,11 +148,11 @@ def save(path: pathlib.Path, cases: Sequence[Case]) -> Dict[str, np.ndarray]:
     return fed
 
 
-def check(folder: pathlib.Path, cases: Sequence[Case], *options: str, rounds: bool = True, ranks: int = 2) -> None:
-    """In one model a plan is drawn for each node of it. `rounds`: products may be rounded to 8 bits where the model permits it."""
+def check(folder: pathlib.Path, cases: Sequence[Case], *options: str, expect: Reference = reference, ranks: int = 2) -> None:
+    """In one model a plan is drawn for each node of it."""
     known = [case for case in cases if case.expected is None]
     fed = save(folder / "known.onnx", known)
-    expected = (reference if rounds else unrounded)(folder / "known.onnx", fed)
+    expected = expect(folder / "known.onnx", fed)
     expected.update({f"{case.operator}_{len(known) + i}_result0": case.expected
                      for i, case in enumerate(case for case in cases if case.expected is not None)})
     actual = run(folder / "all.onnx", save(folder / "all.onnx", [*known, *(case for case in cases if case.expected is not None)]), ranks, *options)

@@ -67,6 +67,7 @@ def main() -> None:
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--bits", type=int, default=4, choices=[2, 4, 8])
     parser.add_argument("--weights", nargs="+", default=["symmetric", "points"], choices=["symmetric", "points"])
+    parser.add_argument("--target-cpu", default="native", help="what ours is compiled for")
     parser.add_argument("--runs", type=int, default=9)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="products-") as folder:
@@ -76,7 +77,7 @@ def main() -> None:
                 model, artifact = os.path.join(folder, "model.onnx"), os.path.join(folder, "model.bin")
                 save(model, k, n, given.bits, weights == "symmetric")
                 for rows in given.rows:
-                    autopar.compile(model, artifact, bind={"rows": rows}, threads=max(given.threads))
+                    autopar.compile(model, artifact, bind={"rows": rows}, threads=max(given.threads), options=["--target-cpu", given.target_cpu])
                     for threads in given.threads:
                         line = measure(model, artifact, rows, k, n, threads, given.runs)
                         print(f"{size:>10} {weights:9} {rows:4} rows {threads} threads {line}", flush=True)

@@ -1,9 +1,11 @@
 // RUN: autopar-opt %s --autopar-round-in-blocks --split-input-file | FileCheck %s
 // RUN: autopar-opt %s --autopar-round-in-blocks --autopar-reduce-few-rows --autopar-form-fusion-groups --autopar-to-exec --split-input-file | FileCheck %s --check-prefix=EXEC
+// RUN: autopar-opt %s --autopar-round-in-blocks=instructions=avx2 --split-input-file | FileCheck %s --check-prefix=AVX2
+// RUN: autopar-opt %s --autopar-round-in-blocks=instructions=avx2 --autopar-reduce-few-rows --autopar-form-fusion-groups --autopar-to-exec --split-input-file | FileCheck %s --check-prefix=EXEC-AVX2
 
 // Few rows by weights of 4 bits: each block of x is rounded to bytes, those of even and of odd places apart; products of
 // bytes are summed as i32 per block, less the zero point times the sum of the bytes, and scaled. All of it is one kernel
-// behind that which rounds. Weights of 8 bits multiply the bytes as they lie.
+// behind that which rounds. Weights of 8 bits multiply the bytes as they lie; without VNNI, in halves.
 
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:  %[[X:.*]]: tensor<2x1024xf32>{{.*}}, %[[B:.*]]: tensor<64x32x16xui8>
@@ -18,11 +20,11 @@
 // CHECK:       %[[SUMS:.*]] = autopar.reduce sum %{{.*}} dims [1, 3] {{.*}} -> tensor<2x32xi32>
 // CHECK:       %[[NUMBERS:.*]] = autopar.transpose %[[AND]] permutation [0, 3, 1, 2] {{.*}} -> tensor<64x2x32x16xui8>
 // CHECK:       %[[TERMS:.*]] = autopar.binary mul {{.*}} : tensor<2x64x2x32x16xi32>
-// CHECK:       autopar.reduce sum %[[TERMS]] dims [2, 4] {autopar.byte_sum{{.*}} -> tensor<2x64x32xi32>
+// CHECK:       autopar.reduce sum %[[TERMS]] dims [2, 4] {autopar.byte_sum = "vnni"{{.*}} -> tensor<2x64x32xi32>
 // CHECK:       autopar.binary sub
 // CHECK:       autopar.reduce sum %{{.*}} dims [2] {autopar.few_rows, autopar.id = "y"}
 // CHECK:       autopar.transpose %{{.*}} permutation [0, 3, 1, 2] {{.*}} -> tensor<2x1x32x32xf32>
-// CHECK:       autopar.reduce sum %{{.*}} dims [2, 4] {autopar.byte_sum{{.*}} : tensor<2x64x1x32x32xi32>
+// CHECK:       autopar.reduce sum %{{.*}} dims [2, 4] {autopar.byte_sum = "vnni"{{.*}} : tensor<2x64x1x32x32xi32>
 // CHECK-NOT:   autopar.dot_general
 // EXEC-LABEL:  exec.program
 // EXEC:          exec.entry @step
@@ -32,6 +34,24 @@
 // EXEC-NEXT:       exec.launch {{.*}}id = "z"
 // EXEC:        func.func @{{.*}} attributes {autopar.multiplies_bytes}
 // EXEC:          llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"
+// AVX2-LABEL:  func.func @main
+// AVX2-COUNT-1:  autopar.reduce sum %{{.*}} dims [2, 4] {autopar.byte_sum = "avx2"{{.*}} -> tensor<2x64x32xi32>
+// AVX2:          %[[HIGH:.*]] = autopar.binary shift_right {{.*}} : tensor<64x32x32x1xui8>
+// AVX2:          %[[LOW:.*]] = autopar.binary and {{.*}} : tensor<64x32x32x1xui8>
+// AVX2:          autopar.transpose %[[HIGH]] permutation
+// AVX2:          %[[OFHIGH:.*]] = autopar.reduce sum {{.*}} {autopar.byte_sum = "avx2"{{.*}} : tensor<2x64x1x32x32xi32>
+// AVX2:          autopar.transpose %[[LOW]] permutation
+// AVX2:          %[[OFLOW:.*]] = autopar.reduce sum {{.*}} {autopar.byte_sum = "avx2"{{.*}} : tensor<2x64x1x32x32xi32>
+// AVX2:          %[[SUMS:.*]] = autopar.binary mul %[[OFHIGH]], %{{.*}} : tensor<2x64x32xi32>
+// AVX2:          autopar.binary add %[[SUMS]], %[[OFLOW]] {{.*}} : tensor<2x64x32xi32>
+// EXEC-AVX2-LABEL: exec.program
+// EXEC-AVX2:       exec.entry @step
+// EXEC-AVX2-NEXT:    exec.launch {{.*}}id = "y/rows.in.parts"
+// EXEC-AVX2-NEXT:    exec.launch {{.*}}id = "y"
+// EXEC-AVX2-NEXT:    exec.launch {{.*}}id = "z/
+// EXEC-AVX2-NEXT:    exec.launch {{.*}}id = "z"
+// EXEC-AVX2-NOT:   multiplies_bytes
+// EXEC-AVX2:       llvm.call_intrinsic "llvm.x86.avx2.pmadd.ub.sw"
 func.func @main(%x: tensor<2x1024xf32> {autopar.name = "x"}, %b: tensor<64x32x16xui8> {autopar.name = "b"},
                 %p: tensor<64x32xf32> {autopar.name = "p"}, %s: tensor<64x32xf32> {autopar.name = "s"},
                 %c: tensor<8x8x32x32xui8> {autopar.name = "c"}, %t: tensor<8x8x32xf32> {autopar.name = "t"})
@@ -73,9 +93,9 @@ func.func @main(%x: tensor<2x1024xf32> {autopar.name = "x"}, %b: tensor<64x32x16
 // CHECK:       %[[LANES:.*]] = autopar.transpose %[[COLUMNS]] permutation [0, 2, 1] {autopar.id = "y/scales.in.lanes", autopar.laid_out}
 // CHECK:       %[[POINTS:.*]] = autopar.reshape %[[P]] {{.*}} -> tensor<4x16x32xui8>
 // CHECK:       %[[ZEROS:.*]] = autopar.transpose %[[POINTS]] permutation [0, 2, 1] {autopar.id = "y/zeros.in.lanes", autopar.laid_out}
-// CHECK:       %[[Y:.*]] = autopar.block_dot %[[BYTES]] scales %[[SCALES]], %[[B]] scales %[[LANES]] zeros %[[ZEROS]] sums %[[SUMS]] {autopar.id = "y"}
+// CHECK:       %[[Y:.*]] = autopar.block_dot %[[BYTES]] scales %[[SCALES]], %[[B]] scales %[[LANES]] zeros %[[ZEROS]] sums %[[SUMS]] {autopar.byte_sum = "vnni", autopar.id = "y"}
 // CHECK:       autopar.reshape %[[Y]] {{.*}} -> tensor<2x4x64xf32>
-// CHECK:       autopar.block_dot %{{.*}} scales %{{.*}}, %{{.*}} scales %{{[^ ]*}} {autopar.id = "z"}
+// CHECK:       autopar.block_dot %{{.*}} scales %{{.*}}, %{{.*}} scales %{{[^ ]*}} {autopar.byte_sum = "vnni", autopar.id = "z"}
 // CHECK-NOT:   autopar.dot_general
 // EXEC-LABEL:  exec.program
 // EXEC:          exec.entry @load
@@ -86,6 +106,11 @@ func.func @main(%x: tensor<2x1024xf32> {autopar.name = "x"}, %b: tensor<64x32x16
 // EXEC-NEXT:       exec.launch {{.*}}id = "y"
 // EXEC:        func.func @{{.*}} attributes {autopar.multiplies_bytes}
 // EXEC:          llvm.call_intrinsic "llvm.x86.avx512.vpdpbusd.512"
+// AVX2-LABEL:  func.func @main
+// AVX2:          autopar.block_dot {{.*}} {autopar.byte_sum = "avx2", autopar.id = "y"}
+// EXEC-AVX2-LABEL: exec.program
+// EXEC-AVX2-NOT:   multiplies_bytes
+// EXEC-AVX2:       llvm.call_intrinsic "llvm.x86.avx2.pmadd.ub.sw"
 autopar.origin @b : tensor<64x32x16xui8> in "b.bin" at 0
 autopar.origin @p : tensor<64x32xui8> in "p.bin" at 0
 autopar.origin @s : tensor<64x32xf32> in "s.bin" at 0

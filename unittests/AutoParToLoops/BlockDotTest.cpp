@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows of bytes times weights of few bits (autopar.block_dot) against plain loops: numbers of 2, 4
 // and 8 bits, blocks of several lengths, teams of rows of one size and two, zero points of all
-// kinds, the largest sums.
+// kinds, the largest sums, by the instructions of each kind of processor.
 #include "TensorProgram.h"
 
 #include "autopar/Conversion/KernelsToCpu.h"
@@ -21,6 +21,7 @@ struct Shape {
   int64_t parts;                        ///< numbers in one
   Zeros zeros = Zeros::None;
   std::string zeroType = "ui8";
+  std::string dots; ///< who sums
 
   int64_t bits() const { return 8 / parts; }
   int64_t zeroRows() const {
@@ -83,8 +84,8 @@ std::string programOf(const Shape &s, const Operands &operands) {
   }
   return "func.func @f(" + arguments + ") -> " + y +
          " {\n  %y = autopar.block_dot %0 scales %1, %2 scales %3" +
-         (all.size() > 4 ? " zeros %4 sums %5" : "") + " : (" + types + ") -> " + y +
-         "\n  return %y : " + y + "\n}\n";
+         (all.size() > 4 ? " zeros %4 sums %5" : "") + " {autopar.byte_sum = \"" + s.dots +
+         "\"} : (" + types + ") -> " + y + "\n  return %y : " + y + "\n}\n";
 }
 
 /// Divided by the length of the sum, as the result is before it is compared.
@@ -110,16 +111,17 @@ std::vector<double> expectedOf(const Shape &s, const Operands &o) {
   return y;
 }
 
-using BlockDot = ::testing::TestWithParam<Shape>;
+using BlockDot = ::testing::TestWithParam<std::tuple<std::string, Shape>>;
 
 TEST_P(BlockDot, OfEveryShape) {
-  if (!__builtin_cpu_supports("avx512vnni")) {
+  auto [dots, s] = GetParam();
+  s.dots = dots;
+  if (dots == "vnni" && !__builtin_cpu_supports("avx512vnni")) {
     EXPECT_FALSE(autopar::multipliesBytes("native")) << "here no such product may be written";
     return;
   }
-  const Shape &s = GetParam();
   std::vector<int64_t> lhs{s.rows, s.parts, s.blocks, s.bytes}, rhs{s.columns, s.blocks, s.bytes};
-  auto check = [&](const Tensor &bytes, const Tensor &weights, const std::string &what) {
+  auto check = [&, &s = s](const Tensor &bytes, const Tensor &weights, const std::string &what) {
     Operands operands(s, bytes, weights);
     Tensor scaled = runOnCpu(programOf(s, operands), operands.all(), false)[0];
     // Sums are exact: what is rounded are their products with scales.
@@ -140,14 +142,15 @@ TEST_P(BlockDot, OfEveryShape) {
 // of blocks, the last one shorter; blocks of one word, of several loops; one number of each kind.
 INSTANTIATE_TEST_SUITE_P(
     All, BlockDot,
-    ::testing::Values(Shape{5, 64, 4, 16, 2, Zeros::Each},
-                      Shape{12, 96, 2, 16, 2, Zeros::Each, "f32"},
-                      Shape{13, 32, 3, 16, 2, Zeros::One, "f32"},
-                      Shape{29, 48, 5, 16, 2, Zeros::One}, Shape{7, 64, 75, 16, 2, Zeros::Packed},
-                      Shape{1, 16, 1, 16, 2, Zeros::Each}, Shape{6, 64, 4, 32, 1},
-                      Shape{25, 80, 70, 32, 1, Zeros::Each}, Shape{8, 32, 4, 8, 4, Zeros::Packed},
-                      Shape{3, 32, 132, 4, 4, Zeros::Packed},
-                      Shape{9, 32, 3, 128, 2, Zeros::Packed}, Shape{5, 32, 5, 256, 2, Zeros::Each},
-                      Shape{5, 16, 3, 512, 1, Zeros::Each, "f32"}));
+    ::testing::Combine(
+        ::testing::Values("avx2", "vnni"),
+        ::testing::Values(
+            Shape{5, 64, 4, 16, 2, Zeros::Each}, Shape{12, 96, 2, 16, 2, Zeros::Each, "f32"},
+            Shape{13, 32, 3, 16, 2, Zeros::One, "f32"}, Shape{29, 48, 5, 16, 2, Zeros::One},
+            Shape{7, 64, 75, 16, 2, Zeros::Packed}, Shape{1, 16, 1, 16, 2, Zeros::Each},
+            Shape{6, 64, 4, 32, 1}, Shape{25, 80, 70, 32, 1, Zeros::Each},
+            Shape{8, 32, 4, 8, 4, Zeros::Packed}, Shape{3, 32, 132, 4, 4, Zeros::Packed},
+            Shape{9, 32, 3, 128, 2, Zeros::Packed}, Shape{5, 32, 5, 256, 2, Zeros::Each},
+            Shape{5, 16, 3, 512, 1, Zeros::Each, "f32"})));
 
 } // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums of products of bytes within rows (autopar.byte_sum) against plain loops: numbers of 2, 4 and
-// 8 bits, runs and rows of several lengths, rows that share the weights, the largest sums.
+// 8 bits, runs and rows of several lengths, rows that share the weights, the largest sums, by the
+// instructions of each kind of processor.
 #include "TensorProgram.h"
 
 #include "autopar/Conversion/KernelsToCpu.h"
@@ -18,6 +19,10 @@ std::string shaped(const std::string &type, const std::vector<int64_t> &shape) {
 struct Shape {
   int64_t rows, columns, blocks, bytes; ///< bytes of a block
   int64_t parts;                        ///< numbers in one
+  std::string dots;                     ///< who sums
+
+  /// What weights of one number in a byte stay below.
+  int64_t end() const { return dots == "avx2" && parts == 1 ? 16 : 256; }
 };
 
 /// The sum over blocks of a scale times the sum of i32, as autopar-round-in-blocks writes it.
@@ -47,8 +52,9 @@ std::string programOf(const Shape &s, const Tensor &x, const Tensor &w, const Te
          "  %j = autopar.broadcast %x dims [0, 2, 3, 4] : " + x.mlirType() + " -> " + bytes + "\n" +
          "  %k = autopar.cast %j : " + bytes + " -> " + all + "\n" +
          "  %l = autopar.binary mul %k, %i : " + all + "\n" +
-         "  %o = autopar.reduce sum %l dims [2, 4] {autopar.byte_sum} : " + all + " -> " + sums +
-         "i32>\n" + "  %p = autopar.cast %o : " + sums + "i32> -> " + sums + "f32>\n" +
+         "  %o = autopar.reduce sum %l dims [2, 4] {autopar.byte_sum = \"" + s.dots +
+         "\"} : " + all + " -> " + sums + "i32>\n" + "  %p = autopar.cast %o : " + sums +
+         "i32> -> " + sums + "f32>\n" +
          "  %q = autopar.broadcast %s dims [1, 2] : " + scales.mlirType() + " -> " + sums +
          "f32>\n" + "  %r = autopar.binary mul %p, %q : " + sums + "f32>\n" +
          "  %y = autopar.reduce sum %r dims [2] {autopar.few_rows} : " + sums + "f32> -> " + y +
@@ -73,17 +79,18 @@ std::vector<double> expectedOf(const Shape &s, const Tensor &x, const Tensor &w,
   return y;
 }
 
-using ByteSum = ::testing::TestWithParam<Shape>;
+using ByteSum = ::testing::TestWithParam<std::tuple<std::string, Shape>>;
 
 TEST_P(ByteSum, OfEveryShape) {
-  if (!__builtin_cpu_supports("avx512vnni")) {
+  auto [dots, s] = GetParam();
+  s.dots = dots;
+  if (dots == "vnni" && !__builtin_cpu_supports("avx512vnni")) {
     EXPECT_FALSE(autopar::multipliesBytes("native")) << "here no such sum may be written";
     return;
   }
-  const Shape &s = GetParam();
   std::vector<int64_t> lhs{s.rows, s.parts, s.blocks, s.bytes}, rhs{s.columns, s.blocks, s.bytes};
   Tensor scales = makeTensor("f32", {s.columns, s.blocks}, 0.5, 1, 3);
-  auto check = [&](const Tensor &x, const Tensor &w, const std::string &what) {
+  auto check = [&, &s = s](const Tensor &x, const Tensor &w, const std::string &what) {
     std::vector<double> expected = expectedOf(s, x, w, scales);
     auto results = runProgram(programOf(s, x, w, scales), {x, w, scales}, true);
     // Sums are exact: what is rounded are their products with scales.
@@ -95,23 +102,25 @@ TEST_P(ByteSum, OfEveryShape) {
     expectClose(scaled, expected, 2e-6, what);
   };
   EXPECT_EQ(countKernels(programOf(s, {"i8", lhs, {}}, {"ui8", rhs, {}}, scales)), "1+0");
-  check(makeTensor("i8", lhs, -128, 128, 1), makeTensor("ui8", rhs, 0, 256, 2), "any bytes");
+  check(makeTensor("i8", lhs, -128, 128, 1), makeTensor("ui8", rhs, 0, s.end(), 2), "any bytes");
   for (double sign : {-128., 127.}) {
     Tensor x{"i8", lhs, {}}, w{"ui8", rhs, {}};
     x.data.assign(x.size(), sign);
-    w.data.assign(w.size(), 255);
+    w.data.assign(w.size(), s.end() - 1);
     check(x, w, "the largest sums");
   }
 }
 
 // Whole strips, a last strip that lies over the one before, fewer sums than a vector has, blocks of
 // several vectors; and what is left to loops: rows too short for a vector, runs of no power of two.
-INSTANTIATE_TEST_SUITE_P(All, ByteSum,
-                         ::testing::Values(Shape{1, 70, 64, 16, 2}, Shape{4, 33, 64, 16, 2},
-                                           Shape{2, 9, 28, 16, 2}, Shape{3, 9, 5, 32, 1},
-                                           Shape{1, 40, 24, 32, 1}, Shape{2, 9, 16, 64, 2},
-                                           Shape{1, 9, 2, 256, 1}, Shape{1, 9, 32, 4, 4},
-                                           Shape{4, 9, 16, 8, 2}, Shape{2, 9, 3, 8, 2},
-                                           Shape{2, 9, 20, 12, 2}));
+INSTANTIATE_TEST_SUITE_P(
+    All, ByteSum,
+    ::testing::Combine(::testing::Values("avx2", "vnni"),
+                       ::testing::Values(Shape{1, 70, 64, 16, 2}, Shape{4, 33, 64, 16, 2},
+                                         Shape{2, 9, 28, 16, 2}, Shape{3, 9, 5, 32, 1},
+                                         Shape{1, 40, 24, 32, 1}, Shape{2, 9, 16, 64, 2},
+                                         Shape{1, 9, 2, 256, 1}, Shape{1, 9, 32, 4, 4},
+                                         Shape{4, 9, 16, 8, 2}, Shape{2, 9, 3, 8, 2},
+                                         Shape{2, 9, 20, 12, 2})));
 
 } // namespace

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Transforms/ByteSums.h"
 #include "autopar/Transforms/Target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/Pass.h"

@@ -261,10 +261,11 @@ def RoundInProductsPass : Pass<"autopar-round-in-products", "mlir::func::FuncOp"
 def RoundInBlocksPass : Pass<"autopar-round-in-blocks", "mlir::func::FuncOp"> {
   let summary = "multiply bytes where a product's left side may be rounded to them";
   let description = [{
-    For processors with dot products of bytes. The left side of a product with `byte_blocks` is rounded to 8 bits, each block by
+    For CPUs, which have dot products of bytes. The left side of a product with `byte_blocks` is rounded to 8 bits, each block by
     a scale of its own. Weights that are whole numbers of a byte or less, with scales and zero points per block, are multiplied as
     such: for few rows as a sum of i32 per block (`autopar.byte_sum`), of which scales and zero points are taken, else by a
-    `block_dot`. Other products multiply the rounded numbers as floats, so that all of them compute the same.
+    `block_dot`. Other products multiply the rounded numbers as floats, so that all of them compute the same, with whatever
+    instructions.
 
     ```mlir
     %y = autopar.dot_general %x, %w contract [1] x [1] byte_blocks 32
@@ -281,6 +282,9 @@ def RoundInBlocksPass : Pass<"autopar-round-in-blocks", "mlir::func::FuncOp"> {
   }];
   let options = [
     Option<"rows", "rows", "int64_t", "2", "rows up to which a kernel is best that takes in what makes the weights">,
+    Option<"instructions", "instructions", "ByteDots", "ByteDots::Vnni", "dot products of bytes of the processor: avx2 or vnni", [{
+      llvm::cl::values(clEnumValN(ByteDots::Avx2, "avx2", "any processor"), clEnumValN(ByteDots::Vnni, "vnni", "AVX512-VNNI"))
+    }]>,
   ];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }

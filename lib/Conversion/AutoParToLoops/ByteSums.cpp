@@ -4,13 +4,12 @@
 // buffer, where rows of the product share them; bytes that stand in memory are read there.
 #include "ByteSums.h"
 
+#include "ByteDotSums.h"
 #include "LoopNest.h"
 #include "LoweringModels.h"
 #include "ScalarArithmetic.h"
-#include "autopar/Transforms/ByteSums.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -46,8 +45,8 @@ std::optional<Side> bytesOf(Value value, SmallVector<AffineExpr> index) {
 /// One sum of a kernel, and where its dimensions are in its row domain.
 class ByteSumEmitter {
 public:
-  ByteSumEmitter(KernelFrame &kernel, ElementEmitter &emitter, ReduceOp op)
-      : kernel(kernel), emitter(emitter), plan(emitter.plan), op(op), loc(op.getLoc()),
+  ByteSumEmitter(KernelFrame &kernel, ElementEmitter &emitter, ReduceOp op, ByteDots dots)
+      : kernel(kernel), emitter(emitter), plan(emitter.plan), op(op), dots(dots), loc(op.getLoc()),
         context(op.getContext()), domain(shapeOf(op.getInput())) {}
 
   /// Whether the sum is one per place of the kernel's rows, of bytes side by side.
@@ -69,6 +68,7 @@ private:
   ElementEmitter &emitter;
   const KernelPlan &plan;
   ReduceOp op;
+  ByteDots dots;
   Location loc;
   MLIRContext *context;
 
@@ -141,7 +141,7 @@ bool ByteSumEmitter::match() {
   rowLength = domain[row];
   for (int64_t dim : parts)
     partCount *= domain[dim];
-  size = ByteVectors::of(rowLength, run);
+  size = ByteVectors::of(dots, rowLength, run);
   return size && partCount <= mostParts &&
          llvm::all_of(sides, [&](Side &side) { return liesAlong(side.bytes, side.index); });
 }
@@ -189,7 +189,7 @@ Value ByteSumEmitter::made(OpBuilder &builder, const Side &side) {
 
 Value ByteSumEmitter::vectorAt(OpBuilder &builder, const Side &side, Value buffer, int64_t part,
                                int64_t first) {
-  auto type = VectorType::get({ByteVectors::bytes}, builder.getI8Type());
+  VectorType type = ByteDotSums::bytes(builder, dots);
   if (buffer)
     return vector::LoadOp::create(builder, loc, type, buffer,
                                   indexConstant(builder, loc, part * size.strip * run + first));
@@ -226,8 +226,6 @@ Value ByteSumEmitter::sumsOf(OpBuilder &builder, SmallVector<Value> vectors) {
 
 void ByteSumEmitter::emitStrip(OpBuilder &builder, Value start) {
   emitter.rebind(place, start);
-  auto type = VectorType::get({ByteVectors::sums}, builder.getI32Type());
-  Value zero = arith::ConstantOp::create(builder, loc, builder.getZeroAttr(type));
   Value buffers[2];
   for (auto [side, buffer] : llvm::zip(sides, buffers))
     if (!dependsOnRows(side))
@@ -244,20 +242,17 @@ void ByteSumEmitter::emitStrip(OpBuilder &builder, Value start) {
     for (auto [side, buffer] : llvm::zip(sides, buffers))
       if (dependsOnRows(side))
         buffer = made(builder, side);
-    SmallVector<Value> added(size.vectors, zero);
+    ByteDotSums added(builder, loc, dots, mostBitsOf(dots), size.vectors);
     for (int64_t part = 0; part < partCount; ++part)
       for (int64_t i = 0; i < size.vectors; ++i) {
-        int64_t first = i * ByteVectors::bytes;
+        int64_t first = i * size.bytes;
         Value a = vectorAt(builder, sides[0], buffers[0], part, first),
               b = vectorAt(builder, sides[1], buffers[1], part, first);
-        added[i] = LLVM::CallIntrinsicOp::create(builder, loc, type,
-                                                 builder.getStringAttr(kDotInstruction),
-                                                 ValueRange{added[i], a, b})
-                       .getResult(0);
+        added.add(builder, i, a, b);
       }
     Value slot = indexConstant(builder, loc, number * rowLength);
     slot = arith::AddIOp::create(builder, loc, slot, start);
-    vector::StoreOp::create(builder, loc, sumsOf(builder, added), sums.memref, slot);
+    vector::StoreOp::create(builder, loc, sumsOf(builder, added.take(builder)), sums.memref, slot);
   }
 }
 
@@ -283,6 +278,8 @@ void ByteSumEmitter::emit(OpBuilder &builder) {
           });
   emitter.forget();
   emitter.keep(op.getResult(), sums);
+  if (dots != ByteDots::Vnni)
+    return;
   auto function = builder.getInsertionBlock()->getParentOp()->getParentOfType<func::FuncOp>();
   if (!function)
     function = cast<func::FuncOp>(builder.getInsertionBlock()->getParentOp());
@@ -293,7 +290,7 @@ void ByteSumEmitter::emit(OpBuilder &builder) {
 
 void autopar::emitByteSums(OpBuilder &builder, KernelFrame &kernel, ElementEmitter &emitter) {
   for (Operation *op : emitter.body.ops)
-    if (auto sum = dyn_cast<ReduceOp>(op); sum && sum->hasAttr(kByteSum))
-      if (ByteSumEmitter bytes(kernel, emitter, sum); bytes.match())
+    if (std::optional<ByteDots> dots = byteDotsOf(op); dots && isa<ReduceOp>(op))
+      if (ByteSumEmitter bytes(kernel, emitter, cast<ReduceOp>(op), *dots); bytes.match())
         bytes.emit(builder);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of products of bytes within row kernels on CPUs (kByteSum): one instruction multiplies 64
-// bytes without a sign by 64 with one and adds each four of the products to a sum of i32.
+// Sums of products of bytes within row kernels on CPUs (kByteSum), by instructions that
+// multiply vectors of them.
 #pragma once
 
 #include "KernelBodies.h"

@@ -99,7 +99,8 @@ void ProductInBlocks::multiplyInTiles(const RoundedRows &lhs, const WeightsInBlo
   if (rhs.zeros)
     zeros = zerosInLanes(rhs);
   auto type = RankedTensorType::get({rows(), columns()}, builder.getF32Type());
-  replaceProduct(made(BlockDotOp::create(builder, loc, type, lhs.bytes, lhs.scales, bytes, scales,
-                                         zeros, zeros ? lhs.sums : Value()),
-                      ""));
+  auto tiles = BlockDotOp::create(builder, loc, type, lhs.bytes, lhs.scales, bytes, scales, zeros,
+                                  zeros ? lhs.sums : Value());
+  tiles->setAttr(kByteSum, builder.getStringAttr(nameOf(dots)));
+  replaceProduct(made(tiles, ""));
 }

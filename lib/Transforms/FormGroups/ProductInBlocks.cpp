@@ -2,8 +2,6 @@
 // How both sides lie in blocks, and what the left one is rounded to.
 #include "ProductInBlocks.h"
 
-#include "autopar/Transforms/ByteSums.h"
-
 using namespace mlir;
 using namespace mlir::autopar;
 
@@ -57,7 +55,7 @@ std::optional<WeightsInBlocks> ProductInBlocks::weights() {
   bool isPacked =
       packed.size() == shape.size() + 1 && packed.drop_back(2) == ArrayRef(shape).drop_back();
   int64_t parts = isPacked ? packed.back() : 1;
-  if (!ByteVectors::of(blocks(), block / parts))
+  if (!ByteVectors::of(dots, blocks(), block / parts))
     return std::nullopt;
   WeightsInBlocks weights;
   weights.scales = perBlock(scaled.getRhs(), shape);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "MadeFrom.h"
+#include "autopar/Transforms/ByteSums.h"
 
 namespace mlir::autopar {
 
@@ -28,9 +29,9 @@ struct WeightsInBlocks {
 
 class ProductInBlocks {
 public:
-  explicit ProductInBlocks(DotGeneralOp product)
-      : product(product), builder(product), loc(product.getLoc()), block(*product.getByteBlocks()) {
-  }
+  ProductInBlocks(DotGeneralOp product, ByteDots dots)
+      : product(product), dots(dots), builder(product), loc(product.getLoc()),
+        block(*product.getByteBlocks()) {}
 
   int64_t rows() { return typeOf(product.getLhs()).getNumElements() / (blocks() * block); }
   int64_t columns() {
@@ -96,6 +97,13 @@ private:
                            DenseElementsAttr::get(typeOf(like), builder.getF32FloatAttr(number))),
         suffix);
   }
+  Value whole(int64_t number, Value like, const Twine &suffix) {
+    Type element = typeOf(like).getElementType();
+    return made(ConstantOp::create(
+                    builder, loc,
+                    DenseElementsAttr::get(typeOf(like), builder.getIntegerAttr(element, number))),
+                suffix);
+  }
   SmallVector<int64_t> lhsOrder() {
     SmallVector<int64_t> order(product.getLhsBatch());
     llvm::append_range(order, product.getLhsFree());
@@ -103,11 +111,13 @@ private:
     return order;
   }
   Value perBlock(Value value, ArrayRef<int64_t> shape);
+  Value byteSums(Value bytes, Value numbers, const Twine &suffix);
   Value inLanes(Value perBlock, const Twine &suffix);
   Value zerosInLanes(const WeightsInBlocks &weights);
   void replaceProduct(Value result);
 
   DotGeneralOp product;
+  ByteDots dots;
   OpBuilder builder;
   Location loc;
   int64_t block;

@@ -49,7 +49,7 @@ private:
   }
 
   void rewrite(DotGeneralOp product) {
-    ProductInBlocks blocks(product);
+    ProductInBlocks blocks(product, instructions);
     std::optional<WeightsInBlocks> weights;
     if (product.getLhsBatch().empty() && typeOf(product.getRhs()).getNumElements() >= kLeastWeights)
       weights = blocks.weights();
