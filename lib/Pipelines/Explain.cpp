@@ -2,6 +2,7 @@
 // A plan in words.
 #include "autopar/Pipelines/Compile.h"
 #include "autopar/Plan/Plan.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using ::autopar::AxisList;

@@ -2,6 +2,8 @@
 // See the header.
 #include "PipelineContest.h"
 
+#include "llvm/Support/FormatVariadic.h"
+
 using namespace mlir;
 using namespace mlir::autopar;
 

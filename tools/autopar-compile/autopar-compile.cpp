@@ -6,6 +6,7 @@
 #include "autopar/InitAll.h"
 #include "autopar/Report/ComparePlans.h"
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Process.h"
 
 using namespace mlir;

@@ -11,6 +11,10 @@
 #include <cstdint>
 #include <optional>
 
+namespace mlir {
+class Operation;
+}
+
 namespace mlir::autopar {
 
 /// The instructions of a processor.

@@ -4,6 +4,7 @@
 // convolutions (pooling, activations, scaling by channel, global averages) are rewritten to work on
 // the blocks, so that nothing is reordered.
 #include "ProgramBuilder.h"
+#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace mlir::autopar;

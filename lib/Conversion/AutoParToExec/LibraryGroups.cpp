@@ -4,6 +4,7 @@
 #include "LibraryCall.h"
 
 #include "autopar/Transforms/LibraryEpilogue.h"
+#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace mlir::autopar;

@@ -8,6 +8,7 @@
 #include "autopar/Interfaces/IndexExpressions.h"
 #include "autopar/Interfaces/LoweringInterface.h"
 #include "autopar/Transforms/MadeOfLess.h"
+#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace mlir::autopar;

@@ -5,6 +5,7 @@
 #include "autopar/Interfaces/CostInterface.h"
 #include "autopar/Interfaces/ElementTypes.h"
 #include "autopar/Transforms/JoinedResults.h"
+#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace mlir::autopar;

@@ -5,6 +5,7 @@
 #include "../KernelMath/Expression.h"
 
 #include "autopar/Conversion/KernelsToCpu.h"
+#include "mlir/IR/TypeUtilities.h"
 
 #include <optional>
 

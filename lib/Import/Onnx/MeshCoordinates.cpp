@@ -2,6 +2,8 @@
 // See the header.
 #include "MeshCoordinates.h"
 
+#include "llvm/ADT/STLExtras.h"
+
 #include <algorithm>
 #include <functional>
 

@@ -2,7 +2,9 @@
 // Lookup of operators by domain, name and version.
 #include "OperatorTable.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
+#include "llvm/ADT/Twine.h"
 
 using namespace mlir;
 using namespace mlir::autopar;

@@ -14,6 +14,7 @@
 #include "autopar/Transforms/LibraryAttention.h"
 #include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/Sharding.h"
+#include "mlir/IR/IRMapping.h"
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_BALANCEATTENTIONPASS

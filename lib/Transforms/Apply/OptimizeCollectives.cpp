@@ -4,6 +4,7 @@
 #include "autopar/Transforms/Passes.h"
 #include "mlir/IR/Dominance.h"
 #include "mlir/Transforms/CSE.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_OPTIMIZECOLLECTIVESPASS

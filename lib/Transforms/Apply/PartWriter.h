@@ -4,6 +4,7 @@
 
 #include "DimensionReach.h"
 #include "StepParts.h"
+#include "mlir/IR/IRMapping.h"
 
 namespace mlir::autopar {
 

@@ -10,6 +10,7 @@
 #include "autopar/Transforms/ReshardPlan.h"
 #include "autopar/Transforms/StageMeshes.h"
 #include "autopar/Transforms/Stages.h"
+#include "mlir/IR/IRMapping.h"
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_PARTITIONPASS

@@ -10,6 +10,7 @@
 #include "autopar/Dialect/AutoPar/IR/Reduction.h"
 #include "autopar/Dialect/AutoPar/IR/VerifyStep.h"
 #include "autopar/Transforms/Passes.h"
+#include "mlir/IR/IRMapping.h"
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_SPLITMICROBATCHESPASS

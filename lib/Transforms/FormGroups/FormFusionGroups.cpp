@@ -16,6 +16,7 @@
 #include "autopar/Transforms/ManyParts.h"
 #include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/TrainingEpilogues.h"
+#include "mlir/IR/IRMapping.h"
 #include <queue>
 
 namespace mlir::autopar {

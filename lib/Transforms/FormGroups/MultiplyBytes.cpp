@@ -9,6 +9,7 @@
 #include "Prepare/IntegerRange.h"
 
 #include "autopar/Transforms/Passes.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 
 namespace mlir::autopar {

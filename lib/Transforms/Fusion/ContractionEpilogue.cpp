@@ -6,6 +6,7 @@
 
 #include "autopar/Transforms/LibraryEpilogue.h"
 #include "autopar/Transforms/TrainingEpilogues.h"
+#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace mlir::autopar;

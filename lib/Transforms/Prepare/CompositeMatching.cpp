@@ -2,6 +2,7 @@
 // Splat constants, row values and closed matches.
 #include "CompositeMatching.h"
 
+#include "mlir/IR/TypeUtilities.h"
 #include <cmath>
 
 using namespace mlir;

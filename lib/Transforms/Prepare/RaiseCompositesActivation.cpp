@@ -3,6 +3,7 @@
 // sigmoid.
 #include "CompositeMatching.h"
 
+#include "mlir/IR/TypeUtilities.h"
 #include <array>
 #include <cmath>
 

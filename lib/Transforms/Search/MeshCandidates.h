@@ -5,6 +5,7 @@
 #include "autopar/Cost/Cluster.h"
 #include "autopar/Cost/Mesh.h"
 #include "mlir/Support/LLVM.h"
+#include "llvm/ADT/SmallVector.h"
 
 namespace mlir::autopar {
 

@@ -16,6 +16,7 @@
 #include "autopar/Transforms/StageEstimate.h"
 #include "mlir/IR/Threading.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 
 #include <mutex>
 #include <thread>

@@ -7,6 +7,7 @@
 #include "SearchConstraints.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace mlir::autopar;

@@ -2,6 +2,8 @@
 // Local types by the strategy, everything else as it was.
 #include "StrategyContext.h"
 
+#include "mlir/IR/IRMapping.h"
+
 using namespace mlir;
 using namespace mlir::autopar;
 

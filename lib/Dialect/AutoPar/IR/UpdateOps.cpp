@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Updates and their formulas: verification, sharding rule, FLOPs.
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace mlir::autopar;

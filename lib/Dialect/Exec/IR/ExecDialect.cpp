@@ -3,6 +3,7 @@
 #include "autopar/Dialect/Exec/IR/Exec.h"
 
 #include "autopar/Interfaces/ElementTypes.h"
+#include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 

@@ -5,6 +5,7 @@
 #include "autopar/Artifact/Program.h"
 #include "autopar/Base/DataType.h"
 #include "autopar/Interfaces/ElementTypes.h"
+#include "mlir/IR/Builders.h"
 
 using namespace mlir;
 using namespace mlir::exec;

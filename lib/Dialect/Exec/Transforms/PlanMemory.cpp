@@ -9,6 +9,7 @@
 #include "autopar/Dialect/Exec/Transforms/Passes.h"
 #include "autopar/VirtualTime/FillWaits.h"
 
+#include "mlir/IR/Builders.h"
 #include "llvm/Support/MathExtras.h"
 
 #include <array>
