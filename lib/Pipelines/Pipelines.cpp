@@ -143,6 +143,7 @@ static void addPrepare(OpPassManager &manager, const AutoShardOptions &shard,
   manager.addPass(createFoldParametersPass());
   manager.addPass(createCanonicalize());
   manager.addPass(createCSEPass());
+  manager.addNestedPass<func::FuncOp>(createBatchSlicedProductsPass());
   manager.addNestedPass<func::FuncOp>(createPartExpertsPass({shard.expertParts}));
   RaiseAttentionPassOptions attention;
   attention.mode = lower.attention;

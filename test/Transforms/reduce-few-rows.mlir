@@ -128,3 +128,21 @@ func.func @main(%x: tensor<4x64xi32> {autopar.name = "x"},
   %y = autopar.dot_general %x, %c contract [1] x [0] {autopar.id = "y"} : (tensor<4x64xi32>, tensor<64x256xi32>) -> tensor<4x256xi32>
   return %y : tensor<4x256xi32>
 }
+
+// -----
+
+// Steps of a recurrence read one copy of the weight that all of them multiply by.
+
+// CHECK-LABEL: func.func @main
+// CHECK-COUNT-1: autopar.transpose
+// CHECK-NOT:   autopar.transpose
+// CHECK:       return
+autopar.origin @w : tensor<64x64xf32> in "model.onnx" at 0
+func.func @main(%x: tensor<1x64xf32> {autopar.name = "x"},
+                   %w: tensor<64x64xf32> {autopar.name = "w", autopar.origin = @w})
+    -> (tensor<1x64xf32> {autopar.name = "y"}) {
+  %a = autopar.dot_general %x, %w contract [1] x [0] {autopar.id = "a"} : (tensor<1x64xf32>, tensor<64x64xf32>) -> tensor<1x64xf32>
+  %b = autopar.unary tanh %a {autopar.id = "b"} : tensor<1x64xf32>
+  %y = autopar.dot_general %b, %w contract [1] x [0] {autopar.id = "y"} : (tensor<1x64xf32>, tensor<64x64xf32>) -> tensor<1x64xf32>
+  return %y : tensor<1x64xf32>
+}

@@ -259,6 +259,27 @@ def PartExpertsPass : Pass<"autopar-part-experts", "mlir::func::FuncOp"> {
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
+def BatchSlicedProductsPass : Pass<"autopar-batch-sliced-products", "mlir::func::FuncOp"> {
+  let summary = "products of the parts of a sequence by one matrix become one product";
+  let description = [{
+    A recurrence whose loop was written out multiplies what each step reads of a sequence by the same matrix. Such products do not
+    wait for each other: four of them and more, of parts that lie side by side, are one product of the whole, which reads the
+    matrix once, where that is much larger than what a step reads and writes beside it. Of a step's result it is a part.
+
+    ```mlir
+    %x0 = autopar.slice %x starts [0, 0, 0] steps [1, 1, 1] : tensor<4x2x64xf32> -> tensor<1x2x64xf32>
+    %y0 = autopar.dot_general %x0, %w contract [2] x [0] : (tensor<1x2x64xf32>, tensor<64x256xf32>) -> tensor<1x2x256xf32>
+    ... %y1, %y2, %y3
+    ```
+    becomes
+    ```mlir
+    %y = autopar.dot_general %x, %w contract [2] x [0] : (tensor<4x2x64xf32>, tensor<64x256xf32>) -> tensor<4x2x256xf32>
+    %y0 = autopar.slice %y starts [0, 0, 0] steps [1, 1, 1] : tensor<4x2x256xf32> -> tensor<1x2x256xf32>
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def GatherFirstPass : Pass<"autopar-gather-first", "mlir::func::FuncOp"> {
   let summary = "look up in tables before they are dequantized";
   let description = [{

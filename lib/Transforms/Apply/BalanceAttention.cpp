@@ -9,7 +9,7 @@
 #include "Cost/BalancedAttention.h"
 #include "Cost/ModuleCluster.h"
 #include "Cost/OpTime.h"
-#include "FormGroups/MadeFrom.h"
+#include "Stages/MadeFrom.h"
 
 #include "autopar/Transforms/LibraryAttention.h"
 #include "autopar/Transforms/Passes.h"

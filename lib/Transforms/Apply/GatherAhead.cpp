@@ -3,7 +3,7 @@
 // computes, as those who write sharded data parallelism by hand prefetch them (Zhao et al.,
 // "PyTorch FSDP", 2023, section 3.3.2). Where the program has a collective is when it starts, so it
 // moves as far up as it takes time, and no further: what is gathered takes memory.
-#include "FormGroups/MadeFrom.h"
+#include "Stages/MadeFrom.h"
 #include "StepParts.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"

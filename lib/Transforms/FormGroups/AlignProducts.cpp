@@ -2,7 +2,7 @@
 // The pass autopar-align-products: tensor cores are fed by accesses of 16 bytes, so products of
 // matrices whose rows do not begin at multiples of them run on slow kernels, and of 8 bits on none.
 // Dimensions that make rows of an odd size (a vocabulary of 50257) are padded with zeros.
-#include "MadeFrom.h"
+#include "Stages/MadeFrom.h"
 
 #include "autopar/Transforms/Passes.h"
 #include "llvm/Support/MathExtras.h"

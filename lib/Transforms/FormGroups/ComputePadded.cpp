@@ -2,7 +2,7 @@
 // The pass autopar-compute-padded: what is computed element by element between padded values is
 // computed padded. So the loss of an odd vocabulary reads and writes aligned rows, and the gradient
 // of its logits is not copied into padding.
-#include "MadeFrom.h"
+#include "Stages/MadeFrom.h"
 
 #include "autopar/Dialect/AutoPar/IR/Reduction.h"
 #include "autopar/Transforms/Passes.h"

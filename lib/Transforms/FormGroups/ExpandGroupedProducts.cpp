@@ -5,8 +5,8 @@
 // their own: only what is picked is made and read then.
 // Products in parts are a product for each part before.
 #include "MadeAtLoad.h"
-#include "MadeFrom.h"
 #include "Prepare/GatherFirst.h"
+#include "Stages/MadeFrom.h"
 #include "Stages/Recompute.h"
 
 #include "autopar/Dialect/AutoPar/Gradients/FormulaBuilder.h"

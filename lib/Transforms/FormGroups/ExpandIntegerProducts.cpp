@@ -3,8 +3,8 @@
 // over them are many times slower than its products of f32. Sums of whole numbers are exact in f32,
 // in any order, as long as none can pass 2^24: that many terms are one piece, and pieces are added
 // as integers.
-#include "MadeFrom.h"
 #include "Prepare/IntegerRange.h"
+#include "Stages/MadeFrom.h"
 
 #include "autopar/Transforms/LibraryContraction.h"
 #include "autopar/Transforms/Passes.h"

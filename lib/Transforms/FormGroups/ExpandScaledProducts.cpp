@@ -2,7 +2,7 @@
 // The pass autopar-expand-scaled-products: scaling, rounding and the product as operations of their
 // own, so that kernels which make an operand round it as well. Rows are scaled as by "rowwise"
 // scaling in torchao (float8 training), by powers of two, which round nothing themselves.
-#include "MadeFrom.h"
+#include "Stages/MadeFrom.h"
 #include "Stages/Recompute.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"

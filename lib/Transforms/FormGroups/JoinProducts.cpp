@@ -3,7 +3,7 @@
 // of an attention; gate and value of an MLP) become one product with the weights side by side. It
 // reads the value once, and has enough columns to occupy a GPU where there are few rows.
 #include "MadeAtLoad.h"
-#include "MadeFrom.h"
+#include "Stages/MadeFrom.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Interfaces/LoweringInterface.h"

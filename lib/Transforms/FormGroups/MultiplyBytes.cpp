@@ -5,8 +5,8 @@
 //   sum of (a - p) (b - q) = sum of a b - p (sum of b - n q) - q (sum of a), of n terms.
 // All of this wraps around as the operators do, so it is exact whatever the numbers are.
 #include "MadeAtLoad.h"
-#include "MadeFrom.h"
 #include "Prepare/IntegerRange.h"
+#include "Stages/MadeFrom.h"
 
 #include "autopar/Transforms/Passes.h"
 #include "mlir/IR/IRMapping.h"

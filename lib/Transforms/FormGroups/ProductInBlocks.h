@@ -4,7 +4,7 @@
 // many by the kernel for tiles (MultiplyBlocksInTiles.cpp).
 #pragma once
 
-#include "MadeFrom.h"
+#include "Stages/MadeFrom.h"
 #include "autopar/Transforms/ByteSums.h"
 
 namespace mlir::autopar {

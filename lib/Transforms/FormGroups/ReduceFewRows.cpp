@@ -3,12 +3,13 @@
 // that of reading weights. A kernel that sums along them reads them at the speed of memory, and
 // makes them in passing where the step makes them of fewer bytes (quantized weights).
 #include "MadeAtLoad.h"
-#include "MadeFrom.h"
+#include "Stages/MadeFrom.h"
 
 #include "autopar/Transforms/FewRows.h"
 #include "autopar/Transforms/LibraryContraction.h"
 #include "autopar/Transforms/MadeOfLess.h"
 #include "autopar/Transforms/Passes.h"
+#include "autopar/Transforms/Stages.h"
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_REDUCEFEWROWSPASS
@@ -78,10 +79,15 @@ bool isOfRowsOfBatch(DotGeneralOp product, int64_t mostRows) {
          rowsOf(product) <= mostRows;
 }
 
+/// Weights as they are laid out once, by what they are and the order of their dimensions: steps of
+/// a recurrence, which multiply by the same ones, read one copy.
+using LaidOut = DenseMap<std::tuple<Value, Attribute, Attribute>, Value>;
+
 class SumWriter {
 public:
-  explicit SumWriter(DotGeneralOp product)
-      : product(product), builder(product), loc(product.getLoc()), weights(product) {}
+  SumWriter(DotGeneralOp product, LaidOut &laidOut)
+      : product(product), builder(product), loc(product.getLoc()), weights(product),
+        laidOut(laidOut) {}
 
   /// The dimensions of the weights, of which the contracted ones are summed, and the rows: in
   /// front, or behind a batch that is in front. Those of a batch are the row's own, as they are the
@@ -178,8 +184,13 @@ private:
     llvm::append_range(order, sorted(weights.contracted));
     if (llvm::is_sorted(order))
       return;
-    weights.value = transposed(weights.value, order, "/along.rows");
-    weights.value.getDefiningOp()->setAttr(kLaidOut, builder.getUnitAttr());
+    Value &known = laidOut[{weights.value, builder.getDenseI64ArrayAttr(order),
+                            product->getAttr(kStageAttribute)}];
+    if (!known) {
+      known = transposed(weights.value, order, "/along.rows");
+      known.getDefiningOp()->setAttr(kLaidOut, builder.getUnitAttr());
+    }
+    weights.value = known;
     for (auto [now, before] : llvm::enumerate(order))
       numbers[before] = now;
     weights.renumber(numbers);
@@ -220,6 +231,7 @@ private:
   OpBuilder builder;
   Location loc;
   Weights weights;
+  LaidOut &laidOut;
   int64_t rowsAt = 0; ///< place of the rows beside the dimensions of the weights
 };
 
@@ -232,8 +244,9 @@ struct ReduceFewRowsPass : mlir::autopar::impl::ReduceFewRowsPassBase<ReduceFewR
       if (onlyReadsWeights(op, rows, rowsOfMade) || isOfRowsOfBatch(op, rowsOfBatch))
         products.push_back(op);
     });
+    LaidOut laidOut;
     for (DotGeneralOp product : products)
-      SumWriter(product).write();
+      SumWriter(product, laidOut).write();
   }
 };
 

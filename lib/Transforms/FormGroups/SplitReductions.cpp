@@ -2,7 +2,7 @@
 // The pass autopar-split-reductions: a kernel gives each row at most one block of threads, so a
 // reduction with few results and many elements would leave most of a GPU idle. It becomes one of
 // parts and one of their results.
-#include "MadeFrom.h"
+#include "Stages/MadeFrom.h"
 
 #include "autopar/Transforms/MicroBatches.h"
 #include "autopar/Transforms/Passes.h"

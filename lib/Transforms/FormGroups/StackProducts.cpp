@@ -2,7 +2,7 @@
 // The pass autopar-stack-products: a sum of products of few terms each is one product of what they
 // multiply, stacked. Steps of a recurrence add to the gradient of a weight one by one; each would
 // read and write all of it for the rows of one step.
-#include "MadeFrom.h"
+#include "Stages/MadeFrom.h"
 
 #include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/Stages.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-tile-grouped-products. Which row stands where in which tile follows from running
 // counts of the rows of each group, so that every run has the same order.
-#include "MadeFrom.h"
+#include "Stages/MadeFrom.h"
 #include "Stages/Recompute.h"
 
 #include "autopar/Dialect/AutoPar/Gradients/FormulaBuilder.h"

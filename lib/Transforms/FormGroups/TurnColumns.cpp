@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-turn-columns: a matrix by one column is one row by a matrix.
-#include "MadeFrom.h"
+#include "Stages/MadeFrom.h"
 
 #include "autopar/Transforms/LibraryContraction.h"
 #include "autopar/Transforms/Passes.h"

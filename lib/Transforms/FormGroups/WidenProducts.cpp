@@ -2,7 +2,7 @@
 // The pass autopar-widen-products: the library has no products of f16 and of floats of 8 bits, and
 // on processors without AVX-512 none of bf16; loops over them would be many times slower than its
 // products of wider floats.
-#include "MadeFrom.h"
+#include "Stages/MadeFrom.h"
 
 #include "autopar/Transforms/Passes.h"
 
