@@ -148,8 +148,10 @@ def cases(kept: Optional[pathlib.Path] = None) -> Iterator[Dict[str, Any]]:
         for one in prepared:
             ratio = predicted_ms(one.artifact, folder) / one.step_ms()
             errors.append(abs(ratio - 1))
-            yield case(one.name, ratio * one.step_ms(), "ms", one.step_ms(), spread=round(one.spread(), 3))
             peak = max(each["peak_bytes"] for each in one.rounds)
-            memory.append(abs((one.rounds[0]["planned_bytes"] + own) / peak - 1))
+            planned = one.rounds[0]["planned_bytes"] + own
+            memory.append(abs(planned / peak - 1))
+            yield case(one.name, ratio * one.step_ms(), "ms", one.step_ms(), spread=round(one.spread(), 3),
+                       peak_mib=round(peak / 2**20, 1), peak_ratio=round(planned / peak, 3))
         yield case("mean error of the step", statistics.mean(errors), "", 0.10, largest=round(max(errors), 3))
         yield case("mean error of the peak", statistics.mean(memory), "", 0.03, largest=round(max(memory), 3))
