@@ -11,7 +11,7 @@ from typing import Dict, List
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import autopar
 from autopar import models
@@ -125,3 +125,18 @@ def test_the_check_can_fail() -> None:
     assert not any(map(calculates_on_vectors, code))
     assert all(map(calculates_on_vectors, ["vaddps (%rdi), %zmm1, %zmm1", "vfmadd213ps %ymm0, %ymm1, %ymm2", "vpaddd %ymm0, %ymm1, %ymm2",
                                            "vxorps %zmm0, %zmm1, %zmm2", "vpminsd %xmm0, %xmm1, %xmm2"]))
+
+
+def test_a_row_by_a_matrix_is_summed_in_the_order_of_memory(tmp_path: pathlib.Path) -> None:
+    """In four vectors, of which an iteration adds two each; nothing that all columns share is written to the stack."""
+    weight = numpy_helper.from_array(np.zeros((768, 4096), np.float32), "w")
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "kernel",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 768])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4096])], [weight])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    kernels = disassemble(compiled(model, tmp_path / "compiled.bin"))
+    product, = ([text for text in code if "zmm" in text] for code in kernels.values() if any("vfmadd" in text for text in code))
+    sums = [text for text in product if text.startswith("vfmadd")]
+    assert len(sums) == 8 and not [text for text in product if "%rsp" in text]
+    read = [int(re.search(r"(-?0x[0-9a-f]+)?\(", text)[1] or "0", 16) for text in sums]
+    assert read == sorted(read) and read[-1] - read[0] == 7 * 64

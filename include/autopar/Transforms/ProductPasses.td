@@ -261,7 +261,7 @@ def RoundInProductsPass : Pass<"autopar-round-in-products", "mlir::func::FuncOp"
 def RoundInBlocksPass : Pass<"autopar-round-in-blocks", "mlir::func::FuncOp"> {
   let summary = "multiply bytes where a product's left side may be rounded to them";
   let description = [{
-    For CPUs, which have dot products of bytes. The left side of a product with `byte_blocks` is rounded to 8 bits, each block by
+    For CPUs. The left side of a product with `byte_blocks` is rounded to 8 bits, each block by
     a scale of its own. Weights that are whole numbers of a byte or less, with scales and zero points per block, are multiplied as
     such: for few rows as a sum of i32 per block (`autopar.byte_sum`), of which scales and zero points are taken, else by a
     `block_dot`. Other products multiply the rounded numbers as floats, so that all of them compute the same, with whatever

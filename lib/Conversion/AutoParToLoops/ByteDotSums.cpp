@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// See the header.
 #include "ByteDotSums.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

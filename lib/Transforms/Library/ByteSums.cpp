@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// See the header.
 #include "autopar/Transforms/ByteSums.h"
 
 #include "mlir/IR/BuiltinAttributes.h"
