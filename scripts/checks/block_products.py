@@ -17,18 +17,17 @@ import autopar
 
 from . import block_weights, measuring, reference
 
-LEVEL = 4
 #: Multiplications and additions that are timed at once, at least.
 TIMED = 4e8
 
 
-def save(path: str, k: int, n: int, bits: int, symmetric: bool) -> None:
+def save(path: str, k: int, n: int, bits: int, symmetric: bool, level: int) -> None:
     """y = x w, w of `bits` bits."""
     weight = np.random.default_rng(1).standard_normal((k, n), dtype=np.float32)
     inputs, outputs = ([helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", extent])] for name, extent in (("x", k), ("y", n)))
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", inputs, outputs, [numpy_helper.from_array(weight, "w")])
     model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 17)])
-    onnx.save(block_weights.quantize(model, bits, symmetric, accuracy_level=LEVEL), path)
+    onnx.save(block_weights.quantize(model, bits, symmetric, accuracy_level=level), path)
 
 
 def _input(rows: int, k: int) -> Dict[str, np.ndarray]:
@@ -66,6 +65,7 @@ def main() -> None:
     parser.add_argument("--rows", nargs="+", type=int, default=[5, 8, 16, 32, 128, 512])
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--bits", type=int, default=4, choices=[2, 4, 8])
+    parser.add_argument("--level", type=int, default=4, choices=[1, 4], help="accuracy_level of the products: 1 rounds nothing")
     parser.add_argument("--weights", nargs="+", default=["symmetric", "points"], choices=["symmetric", "points"])
     parser.add_argument("--target-cpu", default="native", help="what ours is compiled for")
     parser.add_argument("--runs", type=int, default=9)
@@ -75,7 +75,7 @@ def main() -> None:
             k, n = map(int, size.split("x"))
             for weights in given.weights:
                 model, artifact = os.path.join(folder, "model.onnx"), os.path.join(folder, "model.bin")
-                save(model, k, n, given.bits, weights == "symmetric")
+                save(model, k, n, given.bits, weights == "symmetric", given.level)
                 for rows in given.rows:
                     autopar.compile(model, artifact, bind={"rows": rows}, threads=max(given.threads), options=["--target-cpu", given.target_cpu])
                     for threads in given.threads:

@@ -29,7 +29,7 @@ constexpr int64_t kUnrolled = 8;
 
 /// The extents of a product and how it is divided.
 struct Division {
-  ByteDots dots;
+  ByteDots dots;                               ///< of an operation that names none: Vnni
   int64_t lanes, vector;                       ///< columns of a vector, its bytes
   int64_t rows, parts, blocks, bytes, columns; ///< bytes of weights in a block
   int64_t halves;                              ///< that a weight is summed in: of few bits each

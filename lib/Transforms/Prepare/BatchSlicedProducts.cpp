@@ -125,17 +125,8 @@ private:
       extent += one.extent();
     }
     OpBuilder builder(product);
-    RankedTensorType type = typeOf(source);
-    if (extent != type.getDimSize(dim)) {
-      SmallVector<int64_t> shape(type.getShape()), starts(type.getRank(), 0),
-          steps(type.getRank(), 1);
-      shape[dim] = extent;
-      starts[dim] = begin;
-      source = madeFrom(
-          product,
-          SliceOp::create(builder, product.getLoc(), type.clone(shape), source, starts, steps),
-          "/all.steps");
-    }
+    if (extent != typeOf(source).getDimSize(dim))
+      source = madeFrom(product, part(builder, source, dim, begin, extent), "/all.steps");
     // Result dimensions: the left side's, in order, then the right side's.
     SmallVector<int64_t> shape;
     int64_t along = 0;
@@ -156,23 +147,27 @@ private:
       replace(one, all, along, one.start() - begin);
   }
 
+  /// From `start` on along a dimension.
+  static SliceOp part(OpBuilder &builder, Value value, int64_t dim, int64_t start, int64_t extent) {
+    RankedTensorType type = typeOf(value);
+    SmallVector<int64_t> shape(type.getShape()), starts(type.getRank(), 0),
+        steps(type.getRank(), 1);
+    shape[dim] = extent;
+    starts[dim] = start;
+    return SliceOp::create(builder, value.getLoc(), type.clone(shape), value, starts, steps);
+  }
+
   /// What was multiplied becomes a part of `all`, which begins at `start` of dimension `along`.
   static void replace(SlicedProduct &one, Value all, int64_t along, int64_t start) {
     DotGeneralOp product = one.product;
     OpBuilder builder(product);
-    RankedTensorType type = typeOf(all);
-    SmallVector<int64_t> shape(type.getShape()), starts(type.getRank(), 0),
-        steps(type.getRank(), 1);
-    shape[along] = one.extent();
-    starts[along] = start;
-    bool isWhole = ArrayRef<int64_t>(shape) == product.getType().getShape();
-    Value part = madeFrom(
-        product, SliceOp::create(builder, product.getLoc(), type.clone(shape), all, starts, steps),
-        isWhole ? "" : "/step");
+    SliceOp slice = part(builder, all, along, start, one.extent());
+    bool isWhole = slice.getType() == product.getType();
+    Value step = madeFrom(product, slice, isWhole ? "" : "/step");
     if (!isWhole)
-      part =
-          madeFrom(product, ReshapeOp::create(builder, product.getLoc(), product.getType(), part));
-    product.getResult().replaceAllUsesWith(part);
+      step =
+          madeFrom(product, ReshapeOp::create(builder, product.getLoc(), product.getType(), step));
+    product.getResult().replaceAllUsesWith(step);
     auto reshape = product.getLhs().getDefiningOp<ReshapeOp>();
     product.erase();
     if (reshape && reshape->use_empty())
