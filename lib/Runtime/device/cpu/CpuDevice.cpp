@@ -2,6 +2,8 @@
 // The CPU device: one mapped arena per space, oneDNN for products and convolutions, generated
 // kernels for the rest. Instructions complete while they are issued, on the threads that this rank
 // owns.
+#include "UsefulThreads.h"
+
 #include "autopar/Artifact/Layout.h"
 #include "autopar/CpuMath/AttentionCall.h"
 #include "autopar/CpuMath/GroupedProductCall.h"
@@ -74,11 +76,13 @@ void runShare(void *data) {
 class CpuDevice : public Device {
 public:
   CpuDevice(std::shared_ptr<const KernelLibrary> kernels, int32_t threads)
-      : kernels(std::move(kernels)), threads(std::max(threads, 1)), placement(this->threads) {}
+      : kernels(std::move(kernels)), threads(std::max(threads, 1)) {}
 
   Status prepare(const Program &wanted, std::span<const int64_t> values) override {
     program = &wanted;
     rankValues = values;
+    threads = usefulThreads(wanted, threads);
+    placement = ThreadPlacement(threads);
     omp_set_num_threads(threads);
     for (size_t space = 0; space < kSpaceCount; ++space) {
       if (Space(space) == Space::Disk && program->arenaBytes[space] > 0)
@@ -105,6 +109,7 @@ public:
                       std::span<const Token>) override {
     omp_set_num_threads(threads); // of the calling thread, which may be another than before
     placement.check();
+    kernelThreads = usefulThreads(instruction, threads);
     Status status =
         std::visit([&](const auto &payload) { return run(payload, slot); }, instruction.payload);
     if (!status.isOk())
@@ -130,8 +135,9 @@ public:
 
 private:
   std::shared_ptr<const KernelLibrary> kernels;
-  int32_t threads;
-  ThreadPlacement placement;
+  int32_t threads;           ///< from prepare() on those that the program has a use for
+  int32_t kernelThreads = 1; ///< of a launch that is being issued
+  ThreadPlacement placement{1};
   const Program *program = nullptr;
   std::span<const int64_t> rankValues; ///< while the program is prepared
   Arena arenas[kSpaceCount];
@@ -267,8 +273,9 @@ private:
     for (size_t i = 0; i < p.args.size(); ++i)
       args[i] = address(p.args[i], slot);
     KernelCall call{kernels->function(p.kernel), args, p.extent};
-    if (threads > 1 && p.extent > 1)
-      GOMP_parallel(runShare, &call, unsigned(std::min<int64_t>(threads, p.extent)), 0);
+    int64_t useful = std::min<int64_t>(kernelThreads, p.extent);
+    if (useful > 1)
+      GOMP_parallel(runShare, &call, unsigned(useful), 0);
     else if (p.extent > 0)
       call.function(args, 0, p.extent);
     return Status::ok();
