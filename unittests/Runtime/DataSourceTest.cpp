@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -147,6 +148,22 @@ TEST_F(DataSourceTest, MadeUpValuesStayWithinTheLimits) {
   EXPECT_EQ(std::set<int64_t>(values.begin(), values.end()), (std::set<int64_t>{0, 1, 2}));
   EXPECT_NE(why({"synthetic(vocab=4)", ""}, {labels}).find("vocab must be at most 3"),
             std::string::npos);
+}
+
+TEST_F(DataSourceTest, SyntheticFloatsAreCloseToNormal) {
+  TensorSpec images = spec("images", DataType::F32, {4, 100, 250});
+  auto data = DataSource::open({"synthetic", ""}, {images});
+  ASSERT_TRUE(data.isOk()) << data.status().message();
+  std::vector<float> values(4 * 100 * 250);
+  ASSERT_TRUE((*data)->read("images", 0, {{0, 0, 0}, images.shape}, values.data()).isOk());
+  double moments[5] = {};
+  for (float value : values)
+    for (int power = 1; power <= 4; ++power)
+      moments[power] += std::pow(value, power) / double(values.size());
+  EXPECT_NEAR(moments[1], 0, 0.02);
+  EXPECT_NEAR(moments[2], 1, 0.02);
+  EXPECT_NEAR(moments[3], 0, 0.05);
+  EXPECT_NEAR(moments[4], 2.7, 0.1); // 3 of a normal distribution
 }
 
 TEST_F(DataSourceTest, WhatDoesNotFitIsRefusedBeforeTheFirstStep) {

@@ -136,6 +136,8 @@ Status Session::State::writeBox(LocalRank &rank, size_t port,
   int32_t index = program.ports[port].buffer;
   const Buffer &buffer = program.buffers[size_t(index)];
   const std::vector<int64_t> &extent = reader.rank(rank.rank).ports[port].extent;
+  if (extent == buffer.shape && rank.device->hostAddress(index))
+    return read(rank.device->address(index, 0));
   std::vector<uint8_t> box(size_t(elements(extent) * byteSize(buffer.dtype)));
   AUTOPAR_RETURN_IF_ERROR(read(box.data()));
   if (extent == buffer.shape)

@@ -6,7 +6,6 @@
 #include "autopar/Runtime/FloatElement.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
@@ -20,17 +19,33 @@ uint64_t hash(const std::string &text) {
   return value;
 }
 
-/// Box and Muller, 1958.
-double normal(uint64_t bits) {
-  double u = (double(bits >> 11) + 0.5) * 0x1.0p-53, v = double(mix(bits) >> 11) * 0x1.0p-53;
-  return std::sqrt(-2 * std::log(u)) * std::cos(2 * 3.14159265358979323846 * v);
+/// Close to N(0, 1), and a tenth of the time of a logarithm and a cosine: the sum of four even
+/// numbers (Irwin; Hall, Biometrika 19, 1927), which is within 3.47.
+float normal(uint64_t bits) {
+  constexpr uint64_t part = 0xffff;
+  auto sum = int32_t((bits & part) + (bits >> 16 & part) + (bits >> 32 & part) + (bits >> 48));
+  return float(sum - 2 * int32_t(part)) * 2.6428900e-5f; // sqrt(3) / 2^16
 }
 
-void store(DataType type, uint64_t bits, int64_t vocab, uint8_t *out) {
-  if (isFloat(type))
-    return storeFloat(type, normal(bits), out);
-  uint64_t value = bits % uint64_t(type == DataType::Bool ? 2 : vocab);
-  std::memcpy(out, &value, size_t(byteSize(type))); // little-endian: the low bytes
+/// Elements whose bits are those of `counter` and the numbers behind it.
+void fillRun(DataType type, uint64_t counter, int64_t count, int64_t bound, uint8_t *out) {
+  int64_t size = byteSize(type);
+  if (type == DataType::F32) {
+    for (int64_t i = 0; i < count; ++i) {
+      float value = normal(mix(counter + uint64_t(i)));
+      std::memcpy(out + i * size, &value, sizeof(value));
+    }
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    uint64_t bits = mix(counter + uint64_t(i));
+    if (isFloat(type)) {
+      storeFloat(type, normal(bits), out + i * size);
+      continue;
+    }
+    uint64_t value = bits % uint64_t(bound);
+    std::memcpy(out + i * size, &value, size_t(size)); // little-endian: the low bytes
+  }
 }
 
 constexpr const char *kName = "synthetic";
@@ -76,18 +91,24 @@ int64_t SyntheticData::vocabOf(const TensorSpec &input) const {
 void SyntheticData::fillRowBox(const TensorSpec &input, int64_t sample, const Box &box,
                                uint8_t *out) const {
   uint64_t key = mix(seed ^ mix(hash(input.name) ^ mix(uint64_t(sample))));
-  int64_t count = 1, bound = vocabOf(input);
-  for (size_t d = 1; d < box.extent.size(); ++d)
-    count *= box.extent[d];
-  for (int64_t i = 0; i < count; ++i) {
+  int64_t bound = input.dtype == DataType::Bool ? 2 : vocabOf(input);
+  size_t last = box.extent.size() - 1;
+  int64_t run = last > 0 ? box.extent[last] : 1, runs = 1;
+  for (size_t d = 1; d < last; ++d)
+    runs *= box.extent[d];
+  for (int64_t r = 0; r < runs; ++r) {
     // Place in the whole row, so that shards agree.
-    int64_t rest = i, place = 0, scale = 1;
-    for (size_t d = box.extent.size(); d-- > 1;) {
+    int64_t rest = r, place = 0, scale = 1;
+    if (last > 0) {
+      place = box.offset[last];
+      scale = input.shape[last];
+    }
+    for (size_t d = last; d-- > 1;) {
       place += (box.offset[d] + rest % box.extent[d]) * scale;
       rest /= box.extent[d];
       scale *= input.shape[d];
     }
-    store(input.dtype, mix(key + uint64_t(place)), bound, out + i * byteSize(input.dtype));
+    fillRun(input.dtype, key + uint64_t(place), run, bound, out + r * run * byteSize(input.dtype));
   }
 }
 

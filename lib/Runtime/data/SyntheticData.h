@@ -18,8 +18,8 @@ public:
 
   /// That a vocabulary that was asked for is within the limits of the input.
   Status checkVocab(const TensorSpec &input) const;
-  /// One row of a box of `input`: N(0, 1) for floats, 0 or 1 for booleans, [0, vocab) for integers;
-  /// without a vocabulary up to the input's limit, or 255.
+  /// One row of a box of `input`: near N(0, 1) for floats, 0 or 1 for booleans, [0, vocab) for
+  /// integers; without a vocabulary up to the input's limit, or 255.
   void fillRowBox(const TensorSpec &input, int64_t sample, const Box &box, uint8_t *out) const;
 
 private:
