@@ -63,15 +63,16 @@ class Prepared(NamedTuple):
     name: str
     artifact: pathlib.Path
     feed: List[str]
+    trains: bool
     rounds: List[Dict[str, Any]]
 
     def step_ms(self) -> float:
-        """The median of all steps."""
-        return statistics.median(ms for one in self.rounds for ms in one["step_ms"])
+        """The median of all steps but the first of a training, which no warm-up precedes: memory is touched in it."""
+        return statistics.median(ms for one in self.rounds for ms in one["step_ms"][self.trains:])
 
     def spread(self) -> float:
         """Between the fastest and the slowest round, relative to the mean."""
-        medians = [one["median_ms"] for one in self.rounds]
+        medians = [statistics.median(one["step_ms"][self.trains:]) for one in self.rounds]
         return (max(medians) - min(medians)) / statistics.mean(medians)
 
 
@@ -86,7 +87,7 @@ def prepare(folder: pathlib.Path) -> Iterator[Prepared]:
             file, artifact = folder / "plan.json", folder / f"{number}-{plan}.bin"
             file.write_text(json.dumps({"kind": "degrees", "version": 1, **degrees}))
             autopar.compile(model, artifact, bind=subject.bind, ranks=RANKS, train=train, options=["--quiet", "--plan", str(file)])
-            yield Prepared(f"{subject}, {plan}", artifact, feed, [])
+            yield Prepared(f"{subject}, {plan}", artifact, feed, subject.trains, [])
 
 
 def run(*words: object) -> str:
