@@ -19,7 +19,7 @@ used, so `autopar.models` (the model zoo) works without a build.
 from typing import TYPE_CHECKING, List
 
 if TYPE_CHECKING:
-    from .compiler import Compiled, compile
+    from .compiler import Compiled, compile, update_onnx
     from .errors import Error
     from .generation import Generator
     from .session import Port, Session, load
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _PLACES = {
     "Compiled": "compiler",
     "compile": "compiler",
+    "update_onnx": "compiler",
     "Error": "errors",
     "Generator": "generation",
     "Port": "session",

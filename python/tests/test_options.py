@@ -122,7 +122,7 @@ REFUSED: List[Tuple[List[str], str]] = [
     (["autopar-compile", *COMPILE, "--ranks", "4"], "--ranks is given 2 times: expected it once"),
     (["autopar-compile", *COMPILE, "-o", "a", "-o", "b", "-o", "c"], "-o is given 3 times: expected it once"),
     (["autopar-compile", "--compare", "a.json", "b.json", "--compare", "c.json", "d.json"], "--compare is given 2 times: expected it once"),
-    (["autopar-translate"], "expected one of --import-onnx MODEL, --onnx-operators, --dump ARTIFACT, --extract-kernels ARTIFACT "
+    (["autopar-translate"], "expected one of --import-onnx MODEL, --onnx-operators, --update-onnx MODEL, --dump ARTIFACT, --extract-kernels ARTIFACT "
                             "and --exec-to-artifact MODULE, got 0"),
     (["autopar-translate", "--dump", "a.bin", "--import-onnx", "x.onnx"], "--exec-to-artifact MODULE, got 2"),
     (["autopar-translate", "--dump", "a.bin", "--bind", "n=1"], "--bind and --fix-input go with --import-onnx"),

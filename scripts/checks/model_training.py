@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Three training steps of a whole model: on any number of ranks the losses of one rank, or those that its source recorded."""
+"""Three training steps of a whole model: on any number of ranks the losses of one rank, or those that its source recorded; and its
+file with the weights of a step."""
 
 import json
 import pathlib
 import tempfile
+import warnings
 from typing import List
 
 import numpy as np
@@ -11,6 +13,7 @@ import onnx
 
 import autopar
 
+from . import comparison, reference
 from .model import Model
 
 STEPS = 3
@@ -18,12 +21,19 @@ STEPS = 3
 OPTIMIZER = "sgd(lr=1e-6)"
 #: Of losses: sums are in another order.
 RTOL = 1e-3
+#: Of what two models of the same operations compute with the same weights.
+RTOL_OF_ONE_PROGRAM = 1e-6
+
+
+def training_of(model: Model) -> autopar.Train:
+    """The squared error between the first output and a target."""
+    output = onnx.load(model.path, load_external_data=False).graph.output[0].name
+    return autopar.Train(loss=f"mse({output}, target)", optimizer=f"sgd(lr={model.record.lr})" if model.record else OPTIMIZER)
 
 
 def losses(model: Model, ranks: int) -> List[float]:
     """Of the squared error between the first output and a target, drawn or recorded. autopar.Error where a command gives up."""
-    output = onnx.load(model.path, load_external_data=False).graph.output[0].name
-    train = autopar.Train(loss=f"mse({output}, target)", optimizer=f"sgd(lr={model.record.lr})" if model.record else OPTIMIZER)
+    train = training_of(model)
     with tempfile.TemporaryDirectory(prefix="check-models-") as folder:
         artifact, metrics = pathlib.Path(folder, "train.bin"), pathlib.Path(folder, "metrics.jsonl")
         compiled = autopar.compile(model.path, artifact, bind=model.bind, fix_inputs=model.fixed, ranks=ranks, train=train)
@@ -40,3 +50,25 @@ def difference(actual: List[float], expected: List[float]) -> str:
     """What differs from the losses of one rank; empty if nothing does."""
     same = len(actual) == STEPS and np.all(np.isfinite(actual)) and np.allclose(actual, expected, rtol=RTOL)
     return "" if same else f"losses {actual}, of one rank {expected}"
+
+
+def difference_when_written(model: Model, ranks: int) -> str:
+    """Between the model's file with the weights of a step, and the old one started from them."""
+    with tempfile.TemporaryDirectory(prefix="check-models-") as folder:
+        step, weights, written = (pathlib.Path(folder, name) for name in ("train.bin", "weights.safetensors", "written.onnx"))
+        autopar.compile(model.path, step, bind=model.bind, fix_inputs=model.fixed, ranks=ranks, train=training_of(model))
+        inputs = model.record.inputs if model.record else reference.make_inputs(model.path, model.bind, fixed=model.fixed)
+        with autopar.Session(step) as session:
+            (target,) = [port for port in session.inputs if port.name == "target"]
+            drawn = np.random.default_rng(1).standard_normal(target.shape).astype(np.float32)
+            session.run({**model.asked_for(inputs), "target": model.record.target if model.record else drawn})
+            session.export(weights)
+        autopar.update_onnx(model.path, weights, written)
+        outputs = []
+        for path, start in ((model.path, str(weights)), (written, "")):
+            compiled = autopar.compile(path, pathlib.Path(folder, "serve.bin"), bind=model.bind, fix_inputs=model.fixed, ranks=ranks)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of what is not trained
+                with autopar.Session(compiled, initializer=start) as session:
+                    outputs.append(session.run(model.asked_for(inputs)))
+    return comparison.differences(outputs[1], outputs[0], RTOL_OF_ONE_PROGRAM) or ""

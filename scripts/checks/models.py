@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`scripts/check-models`: whole models on 1, 2 and 4 ranks against onnxruntime, rtol 1e-3; with --train, training against one rank.
+With --update the weights of a training step go into a new model file: it computes what the old one does with them.
 Those of libraries of PyTorch networks, which another Python exports, against PyTorch in both (`--source timm --python FILE`).
 
 One line per model; the last line is "equal E, refused R, wrong W" over models times rank counts. A source that cannot
@@ -90,6 +91,17 @@ def verdicts_of_training(model: Model, ranks: List[int]) -> Iterator[Verdict]:
             yield verdict_of(error, time.monotonic() - start)
 
 
+def verdicts_of_updates(model: Model, ranks: List[int]) -> Iterator[Verdict]:
+    """The trained model's file against the old one with the trained weights."""
+    for count in ranks:
+        start = time.monotonic()
+        try:
+            fault = model_training.difference_when_written(model, count)
+            yield Verdict("wrong" if fault else "equal", fault, time.monotonic() - start)
+        except autopar.Error as error:
+            yield verdict_of(error, time.monotonic() - start)
+
+
 def find_models(sources: Mapping[str, Source], pattern: str, folder: pathlib.Path) -> Iterator[Model]:
     """The models of the sources whose name contains `pattern`; says which sources cannot be used."""
     for name, source in sources.items():
@@ -110,8 +122,12 @@ def main() -> int:
                         f"{', '.join(model_sources.LIBRARIES)}")
     parser.add_argument("--filter", default="", metavar="TEXT", help="only models whose name contains TEXT")
     parser.add_argument("--train", action="store_true", help="three training steps instead, whose losses must be those of one rank")
+    parser.add_argument("--update", action="store_true", help="a training step instead, whose weights are written into the model")
     parser.add_argument("--ranks", default="1,2,4", help="rank counts (default 1,2,4)")
     arguments = parser.parse_args()
+    if arguments.train and arguments.update:
+        parser.error("--train and --update exclude each other")
+    check = verdicts_of_training if arguments.train else verdicts_of_updates if arguments.update else verdicts_of_runs
     sources: Dict[str, Source] = dict(model_sources.SOURCES)
     if arguments.python:
         sources.update((library, functools.partial(model_sources.exports, library=library, python=arguments.python, whole=arguments.train,
@@ -123,7 +139,7 @@ def main() -> int:
         for model in find_models({name: sources[name] for name in arguments.source or sources}, arguments.filter, pathlib.Path(folder)):
             ranks = [int(count) for count in arguments.ranks.split(",")]
             line, faults = [], []
-            for count, verdict in zip(ranks, (verdicts_of_training if arguments.train else verdicts_of_runs)(model, ranks)):
+            for count, verdict in zip(ranks, check(model, ranks)):
                 counts[verdict.kind] += 1
                 line.append(f"{count}: {verdict.kind} ({verdict.seconds:.1f} s)")
                 if verdict.detail:

@@ -15,7 +15,7 @@
 
 namespace autopar::translate {
 
-static int complain(const Status &status) {
+int complain(const Status &status) {
   if (!status.message().empty())
     llvm::errs() << "autopar-translate: " << status.message() << "\n";
   return status.exitCode();

@@ -2,6 +2,7 @@
 // The modes of autopar-translate, one file each.
 #pragma once
 
+#include "autopar/Base/Status.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -13,6 +14,9 @@ namespace autopar::translate {
 /// Exit codes, as in sysexits.h.
 enum ExitCode { ok = 0, usage = 2, badInput = 65, noInput = 66 };
 
+/// Prints what went wrong, if anything did.
+int complain(const ::autopar::Status &status);
+
 /// Writes a file, whole or not at all, or to standard output ("-").
 int writeOutput(llvm::StringRef output, llvm::StringRef bytes);
 
@@ -23,6 +27,10 @@ int importOnnxFile(llvm::StringRef model, llvm::ArrayRef<std::string> bindings,
 
 /// `--onnx-operators`: the operators that import knows, as the page docs/Operators.md.
 int listOnnxOperators(llvm::StringRef output);
+
+/// `--update-onnx MODEL --weights FILE`: the model with the weights of a .safetensors file, or of
+/// several and their index, as autopar-run --export writes them.
+int updateOnnxFile(llvm::StringRef model, llvm::StringRef weights, llvm::StringRef output);
 
 /// `--dump ARTIFACT`: a compiled.bin as text; with `withText` its plan and source too.
 int dumpArtifactFile(llvm::StringRef artifact, bool withText, llvm::StringRef output);

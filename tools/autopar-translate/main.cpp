@@ -23,6 +23,11 @@ struct Flags {
   cl::list<std::string> fixInputs{"fix-input",
                                   cl::desc("inputs that are always this number, as in sr=16000"),
                                   cl::value_desc("input=number,..."), cl::cat(category)};
+  cl::opt<std::string> update{"update-onnx", cl::desc("ONNX model to write with other weights"),
+                              cl::value_desc("model.onnx"), cl::cat(category)};
+  cl::opt<std::string> weights{
+      "weights", cl::desc("with --update-onnx: the weights, as autopar-run --export writes them"),
+      cl::value_desc("weights.safetensors"), cl::cat(category)};
   cl::opt<std::string> output{"o", cl::desc("file to write (default: standard output)"),
                               cl::value_desc("file"), cl::init("-"), cl::cat(category)};
   cl::opt<bool> operators{"onnx-operators", cl::desc("list the ONNX operators that import knows"),
@@ -41,11 +46,12 @@ struct Flags {
 };
 
 int translate(const Flags &flags) {
-  if (int modes = !flags.onnx.empty() + flags.operators + !flags.dump.empty() +
-                  !flags.extract.empty() + !flags.exec.empty();
+  if (int modes = !flags.onnx.empty() + flags.operators + !flags.update.empty() +
+                  !flags.dump.empty() + !flags.extract.empty() + !flags.exec.empty();
       modes != 1) {
     llvm::errs() << "autopar-translate: expected one of --import-onnx MODEL, --onnx-operators, "
-                    "--dump ARTIFACT, --extract-kernels ARTIFACT and --exec-to-artifact MODULE, "
+                    "--update-onnx MODEL, --dump ARTIFACT, --extract-kernels ARTIFACT and "
+                    "--exec-to-artifact MODULE, "
                     "got "
                  << modes << " (see --help)\n";
     return usage;
@@ -58,8 +64,14 @@ int translate(const Flags &flags) {
     llvm::errs() << "autopar-translate: --with-text goes with --dump\n";
     return usage;
   }
+  if (!flags.weights.empty() && flags.update.empty()) {
+    llvm::errs() << "autopar-translate: --weights goes with --update-onnx\n";
+    return usage;
+  }
   if (!flags.onnx.empty())
     return importOnnxFile(flags.onnx, flags.bindings, flags.fixInputs, flags.output);
+  if (!flags.update.empty())
+    return updateOnnxFile(flags.update, flags.weights, flags.output);
   if (flags.operators)
     return listOnnxOperators(flags.output);
   if (!flags.dump.empty())
@@ -78,6 +90,7 @@ int main(int argc, char **argv) {
 EXAMPLES:
 
   autopar-translate --import-onnx gpt2.onnx --bind batch=8,seq=128 -o model.mlir
+  autopar-translate --update-onnx gpt2.onnx --weights weights.safetensors -o trained.onnx
   autopar-translate --dump compiled.bin
   autopar-translate --exec-to-artifact program.mlir -o compiled.bin
   autopar-translate --extract-kernels compiled.bin -o kernels.so && llvm-objdump-22 -d kernels.so

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Indexes of checkpoints and files of weights that were damaged, changed or made by others.
 #include "CheckpointIndex.h"
-#include "SafetensorsFile.h"
 #include "autopar/Runtime/Initializer.h"
+#include "autopar/Runtime/SafetensorsFile.h"
 
 #include <gtest/gtest.h>
 

@@ -24,7 +24,9 @@ const onnx::AttributeProto *Scope::functionAttribute(StringRef name) const {
 GraphImporter::GraphImporter(ModelFile &file, const ImportOptions &options, ModuleOp module,
                              func::FuncOp function)
     : file(file), options(options), module(module), function(function),
-      block(function.addEntryBlock()), builder(module.getLoc(), block), records(file.model()) {
+      block(function.addEntryBlock()), builder(module.getLoc(), block), records(file.model()),
+      repeatedWeights(file, records, module.getContext()),
+      joinedTensors(file, records, module.getContext()) {
   symbols.insert("main");
   builder.lookUpValue = [this](Value value) -> std::optional<DenseElementsAttr> {
     const onnx::TensorProto *tensor = parameterTensors.lookup(value);
@@ -178,9 +180,8 @@ LogicalResult GraphImporter::importNodes(NodeList nodes, Scope &scope) {
 }
 
 LogicalResult GraphImporter::importNode(const onnx::NodeProto &proto, size_t index, Scope &scope) {
-  std::string given =
-      proto.name().empty() ? (proto.op_type() + "_" + Twine(index)).str() : proto.name();
-  Node node(*this, scope, proto, uniqueId(scope.prefix + given), versionOf(scope, proto.domain()));
+  Node node(*this, scope, proto, uniqueId(scope.prefix + givenId(proto, index)),
+            versionOf(scope, proto.domain()));
   builder.setLoc(NameLoc::get(StringAttr::get(module.getContext(), node.id())));
   builder.setSubject(("node '" + node.id() + "' (" + proto.op_type() + "): ").str());
   if (ids.size() > maximumOperations)

@@ -3,8 +3,10 @@
 #pragma once
 
 #include "ExportRecords.h"
+#include "JoinedTensors.h"
 #include "ModelFile.h"
 #include "Node.h"
+#include "RepeatedWeights.h"
 #include "autopar/Import/Onnx/OnnxImporter.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -125,19 +127,12 @@ private:
   void holdInBytes();
 
   // RepeatedWeights.cpp
-  const autopar_onnx::TensorProto *findTransposed(const autopar_onnx::TensorProto &tensor,
-                                                  RankedTensorType type, const TensorPlace &place);
-  const autopar_onnx::TensorProto *findComputedAlike(const autopar_onnx::TensorProto &tensor,
-                                                     RankedTensorType type,
-                                                     const TensorPlace &place);
   FailureOr<Value> importRepeated(const autopar_onnx::TensorProto &tensor, StringRef name,
                                   RankedTensorType type, const TensorPlace &place);
   void tellRepeated();
 
   // JoinedTensors.cpp
   FailureOr<ImportedValue> readInput(Node &node, StringRef name);
-  std::string readInstead(const autopar_onnx::NodeProto &node,
-                          const autopar_onnx::TensorProto &tensor);
   void tellJoined();
 
   // GraphOutputs.cpp
@@ -173,12 +168,10 @@ private:
   ExportRecords records;
   /// Initializers that are another one, transposed or as it is: their names.
   std::vector<std::pair<std::string, std::string>> repeated;
-  /// What the exporter computed from one tensor of the source alone, by its name.
-  llvm::StringMap<std::vector<const autopar_onnx::TensorProto *>> computed;
+  RepeatedWeights repeatedWeights;
   /// Tensors of the source that are stored as another initializer, by its name and their own.
   std::map<std::pair<std::string, std::string>, std::shared_ptr<autopar_onnx::TensorProto>> joined;
-  /// Names of the source that may be such a tensor, or tied to the initializer.
-  std::vector<std::pair<std::string, std::string>> stillJoined;
+  JoinedTensors joinedTensors;
   /// Names of arguments in order, with the origin symbol of parameters and what their exporter
   /// says of them.
   struct Argument {

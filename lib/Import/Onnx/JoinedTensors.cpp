@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors that an exporter stored once because their values were the same: scales and biases of all
-// norms in a model that was never trained, layers that are copies of each other. What its source
-// keeps apart is trained apart, and is apart for inference too: the weights of that training go in.
+// See the header.
+#include "JoinedTensors.h"
+
 #include "GraphImporter.h"
 #include "Proto.h"
 
@@ -12,15 +12,14 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
-/// What the source calls the tensor that a node reads where the model has `tensor`; empty: the
-/// same. torch's older exporter leaves no more of it than an Identity to the other name, and so it
-/// does where weights are tied; but those are not one number everywhere.
-std::string GraphImporter::readInstead(const onnx::NodeProto &node,
+/// torch's older exporter leaves no more of it than an Identity to the other name, and so it does
+/// where weights are tied; but those are not one number everywhere.
+std::string JoinedTensors::readInstead(const onnx::NodeProto &node,
                                        const onnx::TensorProto &tensor) {
   if (!records.isFromOlderTorch())
     return records.readInstead(node, tensor.name());
   std::string ignored;
-  FailureOr<RankedTensorType> type = tensorTypeOf(tensor, module.getContext(), ignored);
+  FailureOr<RankedTensorType> type = tensorTypeOf(tensor, context, ignored);
   bool isName = node.op_type() == "Identity" && node.output_size() == 1 &&
                 !StringRef(node.output(0)).starts_with("/");
   if (!isName || failed(type) || !isa<FloatType>(type->getElementType()) ||
@@ -40,7 +39,7 @@ FailureOr<ImportedValue> GraphImporter::readInput(Node &node, StringRef name) {
   auto found = node.scope.initializers.find(name);
   bool isOfModel = !node.scope.parent && !node.scope.attributes;
   if (isOfModel && found != node.scope.initializers.end())
-    if (std::string other = readInstead(node.proto, *found->second); !other.empty()) {
+    if (std::string other = joinedTensors.readInstead(node.proto, *found->second); !other.empty()) {
       auto &tensor = joined[{name.str(), other}];
       if (!tensor) {
         tensor = std::make_shared<onnx::TensorProto>(*found->second);
@@ -62,6 +61,7 @@ void GraphImporter::tellJoined() {
     emitRemark(module.getLoc()) << joined.size()
                                 << (joined.size() == 1 ? " tensor was" : " tensors were")
                                 << " stored as others of the same values: trained apart from them";
+  std::vector<std::pair<std::string, std::string>> &stillJoined = joinedTensors.stillJoined;
   // A table that is looked up and also an output matrix is tied on purpose.
   for (const onnx::NodeProto &node : file.model().graph().node())
     if (node.op_type() == "Gather")

@@ -15,7 +15,10 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/unknown_field_set.h>
 
+#include <cerrno>
+#include <cstring>
 #include <fcntl.h>
+#include <fstream>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -62,6 +65,18 @@ static std::string findBrokenText(const google::protobuf::Message &message, std:
 static void silenceProtobuf() {
   static bool once = (google::protobuf::SetLogHandler(nullptr), true);
   (void)once;
+}
+
+::autopar::Status mlir::autopar::readWholeModel(const std::string &path, onnx::ModelProto &model) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    return ::autopar::Status::noInput("cannot open '" + path + "': " + std::strerror(errno));
+  silenceProtobuf();
+  if (!model.ParseFromIstream(&file))
+    return ::autopar::Status::badInput(path +
+                                       ": cannot be parsed as a whole; a model whose weights "
+                                       "are in the same file may have 2 GB");
+  return ::autopar::Status::ok();
 }
 
 ModelFile::ModelFile() : proto(std::make_unique<onnx::ModelProto>()) {}

@@ -2,6 +2,7 @@
 // A model file and the files next to it that hold its tensors.
 #pragma once
 
+#include "autopar/Base/Status.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Support/LLVM.h"
 #include "llvm/ADT/StringMap.h"
@@ -27,6 +28,10 @@ struct TensorPlace {
   /// For `File`: the bytes, mapped.
   StringRef bytes;
 };
+
+/// All of the model in the file `path`, values that are in it included: to be written again.
+/// NoInput where it cannot be opened, BadInput where it does not parse.
+::autopar::Status readWholeModel(const std::string &path, autopar_onnx::ModelProto &model);
 
 /// An open model. Files stay mapped as long as it lives.
 class ModelFile {

@@ -16,6 +16,10 @@ ImportedValue ImportedValue::list(Kind kind, std::vector<ImportedValue> items) {
   return value;
 }
 
+std::string mlir::autopar::givenId(const onnx::NodeProto &node, size_t index) {
+  return node.name().empty() ? node.op_type() + "_" + std::to_string(index) : node.name();
+}
+
 Node::Node(GraphImporter &importer, Scope &scope, const onnx::NodeProto &proto, std::string id,
            int64_t version)
     : b(importer.getBuilder()), version(version), importer(importer), scope(scope), proto(proto),

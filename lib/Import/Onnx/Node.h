@@ -29,6 +29,9 @@ struct ImportedValue {
   static ImportedValue list(Kind kind, std::vector<ImportedValue> items);
 };
 
+/// What a node is called in ids: its name, or its operator and place in its graph.
+std::string givenId(const autopar_onnx::NodeProto &node, size_t index);
+
 class Node {
 public:
   Node(GraphImporter &importer, Scope &scope, const autopar_onnx::NodeProto &proto, std::string id,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights that an exporter stored a second time. An embedding that is also the output matrix (tied
-// weights), or a layer that is used again, is one parameter in its source; exporters that compute
-// transposes ahead write several, which training would drive apart.
+// See the header.
+#include "RepeatedWeights.h"
+
 #include "GraphImporter.h"
 #include "Proto.h"
 #include "TensorData.h"
@@ -46,12 +46,11 @@ static bool isTranspose(StringRef a, StringRef b, RankedTensorType type) {
 }
 
 /// The initializer of the source that `tensor`, which the exporter computed, is the transpose of.
-const onnx::TensorProto *GraphImporter::findTransposed(const onnx::TensorProto &tensor,
-                                                       RankedTensorType type,
-                                                       const TensorPlace &place) {
+const onnx::TensorProto *RepeatedWeights::findTransposed(const onnx::TensorProto &tensor,
+                                                         RankedTensorType type,
+                                                         const TensorPlace &place) {
   if (type.getRank() != 2 || place.kind != TensorPlace::File ||
       !isa<FloatType>(type.getElementType()) || !records.isComputed(tensor.name()) ||
-      differentiated.contains(tensor.name()) ||
       isOneNumber(place.bytes, type.getElementTypeBitWidth() / 8))
     return nullptr;
   for (const onnx::TensorProto &other : file.model().graph().initializer()) {
@@ -70,36 +69,45 @@ const onnx::TensorProto *GraphImporter::findTransposed(const onnx::TensorProto &
 
 /// An initializer before `tensor` that the exporter computed from the same tensor of the source,
 /// and that has the same values.
-const onnx::TensorProto *GraphImporter::findComputedAlike(const onnx::TensorProto &tensor,
-                                                          RankedTensorType type,
-                                                          const TensorPlace &place) {
+const onnx::TensorProto *RepeatedWeights::findComputedAlike(const onnx::TensorProto &tensor,
+                                                            RankedTensorType type,
+                                                            const TensorPlace &place) {
   SmallVector<StringRef> sources = records.sourcesOf(tensor.name());
-  if (place.kind != TensorPlace::File || !records.isComputed(tensor.name()) ||
-      sources.size() != 1 || differentiated.contains(tensor.name()))
+  if (place.kind != TensorPlace::File || !records.isComputed(tensor.name()) || sources.size() != 1)
     return nullptr;
   for (const onnx::TensorProto *other : computed[sources.front()]) {
     std::string ignored;
     FailureOr<TensorPlace> there = file.locate(*other, place.length, ignored);
     if (succeeded(there) && there->kind == TensorPlace::File && there->bytes == place.bytes &&
-        *tensorTypeOf(*other, module.getContext(), ignored) == type)
+        *tensorTypeOf(*other, context, ignored) == type)
       return other;
   }
   computed[sources.front()].push_back(&tensor);
   return nullptr;
 }
 
+RepeatedWeights::Original RepeatedWeights::originalOf(const onnx::TensorProto &tensor,
+                                                      RankedTensorType type,
+                                                      const TensorPlace &place) {
+  if (const onnx::TensorProto *transposed = findTransposed(tensor, type, place))
+    return {transposed, true};
+  return {findComputedAlike(tensor, type, place), false};
+}
+
 /// What `tensor` repeats, if it does; else a null value.
 FailureOr<Value> GraphImporter::importRepeated(const onnx::TensorProto &tensor, StringRef name,
                                                RankedTensorType type, const TensorPlace &place) {
-  const onnx::TensorProto *transposed = findTransposed(tensor, type, place);
-  const onnx::TensorProto *first = transposed ? transposed : findComputedAlike(tensor, type, place);
-  if (!first)
+  if (differentiated.contains(tensor.name()))
     return Value();
-  FailureOr<Value> value = importTensor(*first, first->name(), /*isInitializer=*/true);
+  RepeatedWeights::Original original = repeatedWeights.originalOf(tensor, type, place);
+  if (!original.tensor)
+    return Value();
+  FailureOr<Value> value =
+      importTensor(*original.tensor, original.tensor->name(), /*isInitializer=*/true);
   if (failed(value))
     return failure();
-  repeated.push_back({name.str(), first->name()});
-  if (!transposed)
+  repeated.push_back({name.str(), original.tensor->name()});
+  if (!original.isTransposed)
     return value;
   Value result = builder.transpose(*value, {1, 0});
   setOpId(result.getDefiningOp(), uniqueId(name));

@@ -3,6 +3,7 @@
 #include "autopar/Import/Onnx/MultiDevice.h"
 
 #include "MeshCoordinates.h"
+#include "ModelFile.h"
 #include "Proto.h"
 
 #include "autopar/Base/OutputFile.h"
@@ -10,9 +11,6 @@
 #include "llvm/Support/Path.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <set>
@@ -161,13 +159,8 @@ private:
 Status mlir::autopar::writeMultiDevice(const std::string &path, const Plan &plan,
                                        const ::autopar::PlanDetails &details,
                                        const std::string &output) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return Status::noInput("cannot open '" + path + "': " + std::strerror(errno));
   onnx::ModelProto model;
-  if (!model.ParseFromIstream(&file))
-    return Status::badInput(path + ": cannot be parsed as a whole; a model whose weights are in "
-                                   "the same file may have 2 GB");
+  AUTOPAR_RETURN_IF_ERROR(readWholeModel(path, model));
   bool isExternal = llvm::any_of(model.graph().initializer(), [](const onnx::TensorProto &tensor) {
     return tensor.external_data_size() > 0;
   });

@@ -4,7 +4,7 @@
 #include "../data/MappedFile.h"
 #include "CheckpointIndex.h"
 #include "DurableFile.h"
-#include "SafetensorsFile.h"
+#include "autopar/Runtime/SafetensorsFile.h"
 
 #include <cerrno>
 #include <cstdio>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writing and reading safetensors headers.
-#include "SafetensorsFile.h"
+#include "autopar/Runtime/SafetensorsFile.h"
 
 #include "autopar/Artifact/Verify.h"
 

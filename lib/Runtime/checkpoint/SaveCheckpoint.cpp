@@ -3,7 +3,7 @@
 // index and renames the folder. A crash at any moment leaves the older checkpoints as they were.
 #include "CheckpointIndex.h"
 #include "DurableFile.h"
-#include "SafetensorsFile.h"
+#include "autopar/Runtime/SafetensorsFile.h"
 
 #include <cerrno>
 #include <cstdio>

@@ -5,12 +5,12 @@
 
 #include "BoxRows.h"
 #include "InitializerParser.h"
-#include "WeightFiles.h"
 #include "autopar/Base/Digest.h"
 #include "autopar/Base/Mix.h"
 #include "autopar/Runtime/FloatElement.h"
 #include "autopar/Runtime/ParameterStore.h"
 #include "autopar/Runtime/Session.h"
+#include "autopar/Runtime/WeightFiles.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // An index is a JSON object whose "weight_map" gives the file of each tensor, next to the index.
-#include "WeightFiles.h"
+#include "autopar/Runtime/WeightFiles.h"
+
+#include "../data/MappedFile.h"
 
 #include <nlohmann/json.hpp>
 #include <set>

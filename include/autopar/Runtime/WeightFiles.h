@@ -2,8 +2,7 @@
 // Weights in safetensors files: one, or several with an index (Hugging Face).
 #pragma once
 
-#include "../checkpoint/SafetensorsFile.h"
-#include "../data/MappedFile.h"
+#include "autopar/Runtime/SafetensorsFile.h"
 
 #include <functional>
 #include <map>
@@ -12,6 +11,8 @@
 #include <vector>
 
 namespace autopar::runtime {
+
+class MappedFile;
 
 class WeightFiles {
 public:
