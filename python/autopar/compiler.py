@@ -91,14 +91,16 @@ def compile(  # noqa: A001 - autopar.compile is the name users expect
     return Compiled(pathlib.Path(output), explanation if explain else "")
 
 
-def update_onnx(model: PathLike, weights: PathLike, output: PathLike) -> None:
+def update_onnx(model: PathLike, weights: PathLike, output: PathLike, *, adapters: str = "") -> None:
     """Writes an ONNX model with other weights, those of a training, for whatever else runs ONNX models.
 
     weights: a .safetensors file of `Session.export` or `autopar-run --export`; names that the model does not have are an
       Error. What it leaves out, such as frozen parameters, stays as it is in the model.
+    adapters: what adapters the weights are, "lora(rank=8, alpha=16)"; they are added to the matrices beside which they were trained.
     output: the new model; where the old one has external data, the new one has it in `<output>.data`.
     """
-    run_tool([str(find_tool("autopar-translate")), "--update-onnx", os.fspath(model), "--weights", os.fspath(weights), "-o", os.fspath(output)])
+    command = [str(find_tool("autopar-translate")), "--update-onnx", os.fspath(model), "--weights", os.fspath(weights), "-o", os.fspath(output)]
+    run_tool(command + (["--adapters", adapters] if adapters else []))
 
 
 def run_tool(command: List[str], timeout_s: Optional[float] = None) -> str:

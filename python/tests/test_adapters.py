@@ -154,6 +154,36 @@ def test_adapters_are_served_from_what_training_exported(folder: pathlib.Path) -
     np.testing.assert_allclose(served, merged, rtol=1e-4, atol=1e-5)
 
 
+def test_adapters_are_added_to_the_weights_of_the_model_file(folder: pathlib.Path) -> None:
+    """onnxruntime computes with the new file what AutoPar does beside the old one."""
+    x = data(np.random.default_rng(1))["x"]
+    autopar.update_onnx(folder / "plain.onnx", folder / "start.safetensors", folder / "added.onnx", adapters=ADAPTERS)
+    added = onnxruntime.InferenceSession(str(folder / "added.onnx"), providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+    compiled = autopar.compile(folder / "plain.onnx", folder / "beside.bin", options=["--adapters", ADAPTERS])
+    with autopar.Session(compiled, initializer=str(folder / "start.safetensors")) as session:
+        beside = session.run({"x": x})["y"]
+    np.testing.assert_allclose(added, beside, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("adapters, says", [
+    ("", "the model has no weight 'down.lora_A.weight' that could be written; adapters are added to its matrices by --adapters"),
+    ("lora(rank=4)", r"the adapter of 'down': expected down.lora_A.weight of f32, \[4, in\], and down.lora_B.weight, \[out, 4\]"),
+], ids=["none", "rank"])
+def test_adapters_that_are_not_said_are_not_added(folder: pathlib.Path, adapters: str, says: str) -> None:
+    with pytest.raises(autopar.Error, match=says):
+        autopar.update_onnx(folder / "plain.onnx", folder / "start.safetensors", folder / "refused.onnx", adapters=adapters)
+    assert not (folder / "refused.onnx").exists()
+
+
+def test_what_else_reads_a_matrix_would_read_its_adapter_too(tmp_path: pathlib.Path) -> None:
+    """Such as the table of a tied embedding."""
+    models.save("gpt2-124m", tmp_path / "gpt2.onnx", layers=1, hidden=16, heads=2, vocab=20)
+    write_safetensors(tmp_path / "lora.safetensors", {"transformer.wte.lora_A.weight": np.ones((2, 16), np.float32),
+                                                      "transformer.wte.lora_B.weight": np.ones((20, 2), np.float32)})
+    with pytest.raises(autopar.Error, match="'transformer.wte.weight' cannot be added to it: it is read by Gather, too"):
+        autopar.update_onnx(tmp_path / "gpt2.onnx", tmp_path / "lora.safetensors", tmp_path / "new.onnx", adapters="lora(rank=2)")
+
+
 def test_serving_needs_adapters(folder: pathlib.Path) -> None:
     """A model without its adapters would be another one."""
     compiled = autopar.compile(folder / "plain.onnx", folder / "empty.bin", options=["--adapters", ADAPTERS])

@@ -27,6 +27,7 @@ class Case(NamedTuple):
     bind: Dict[str, int]
     feed: Dict[str, np.ndarray]
     train_only: Optional[List[str]] = None
+    adapters: str = ""
 
 
 def random(*shape: int) -> np.ndarray:
@@ -78,6 +79,7 @@ CASES = {
     "equal-stored-once": Case(joined, "logits", {"batch": 4, "seq": 8}, WORDS),
     "transposed": Case(lambda path, folder: onnx.save(adapted(True), path), "output", {"batch": 4}, {"x": random(4, 8)}),
     "lora-alone": Case(lambda path, folder: onnx.save(adapted(True), path), "output", {"batch": 4}, {"x": random(4, 8)}, ["*lora_*"]),
+    "adapters": Case(lambda path, folder: models.save("gpt2-124m", path, **GPT2), "logits", {"batch": 4, "seq": 8}, WORDS, adapters="lora(rank=2)"),
     "constant-nodes": Case(constants, "output", {"batch": 4}, {"x": random(4, 40)}),
     "torch-attention": Case(by_torch("attention"), "output", {"batch": 4}, {"input": tokens(100, 4, 12)}),
     "torch-decoder": Case(by_torch("decoder"), "output", {"batch": 4}, {"input": tokens(100, 4, 12)}),
@@ -98,15 +100,15 @@ def test_onnxruntime_computes_with_what_was_trained(tmp_path: pathlib.Path, name
     trained.parent.mkdir()
     case.write(model, tmp_path)
     before = answer(model, case)
-    train = autopar.Train(f"mse({case.output}, target)", autopar.SGD(lr=0.5), train_only=case.train_only or [])
+    train = autopar.Train(f"mse({case.output}, target)", autopar.SGD(lr=0.5), train_only=case.train_only or [], adapters=case.adapters or None)
     step = autopar.compile(model, tmp_path / "train.bin", bind=case.bind, ranks=2, train=train)
     with autopar.Session(step) as session:
-        for _ in range(2):
+        for _ in range(3):
             session.run({**case.feed, "target": random(*before.shape)})
         session.export(weights)
-    autopar.update_onnx(model, weights, trained)
+    autopar.update_onnx(model, weights, trained, adapters=case.adapters)
     onnx.checker.check_model(str(trained), full_check=True)
-    serve = autopar.compile(model, tmp_path / "serve.bin", bind=case.bind)
+    serve = autopar.compile(model, tmp_path / "serve.bin", bind=case.bind, options=["--adapters", case.adapters] if case.adapters else [])
     with autopar.Session(serve, initializer=str(weights)) as session:
         expected = session.run(case.feed)[case.output]
     after = answer(trained, case)

@@ -28,9 +28,10 @@ int importOnnxFile(llvm::StringRef model, llvm::ArrayRef<std::string> bindings,
 /// `--onnx-operators`: the operators that import knows, as the page docs/Operators.md.
 int listOnnxOperators(llvm::StringRef output);
 
-/// `--update-onnx MODEL --weights FILE`: the model with the weights of a .safetensors file, or of
-/// several and their index, as autopar-run --export writes them.
-int updateOnnxFile(llvm::StringRef model, llvm::StringRef weights, llvm::StringRef output);
+/// `--update-onnx MODEL --weights FILE [--adapters TEXT]`: the model with the weights of a
+/// .safetensors file, or of several and their index, as autopar-run --export writes them.
+int updateOnnxFile(llvm::StringRef model, llvm::StringRef weights, llvm::StringRef adapters,
+                   llvm::StringRef output);
 
 /// `--dump ARTIFACT`: a compiled.bin as text; with `withText` its plan and source too.
 int dumpArtifactFile(llvm::StringRef artifact, bool withText, llvm::StringRef output);

@@ -4,16 +4,25 @@
 
 #include "autopar/Import/Onnx/WriteWeights.h"
 #include "autopar/Runtime/WeightFiles.h"
+#include "autopar/Training/Adapters.h"
 
 #include "mlir/IR/MLIRContext.h"
 
 namespace autopar::translate {
 
-int updateOnnxFile(llvm::StringRef model, llvm::StringRef weights, llvm::StringRef output) {
+int updateOnnxFile(llvm::StringRef model, llvm::StringRef weights, llvm::StringRef adapters,
+                   llvm::StringRef output) {
   if (weights.empty() || output == "-") {
     llvm::errs() << "autopar-translate: --update-onnx wants --weights FILE.safetensors, and a file "
                     "to write with -o\n";
     return usage;
+  }
+  std::optional<mlir::autopar::AdapterSizes> sizes;
+  if (!adapters.empty()) {
+    auto parsed = mlir::autopar::LowRank::parse(adapters.str());
+    if (!parsed)
+      return complain({StatusCode::Usage, parsed.status().message()});
+    sizes = {parsed->rank, parsed->alpha};
   }
   auto files = runtime::WeightFiles::open(weights.str());
   if (!files)
@@ -27,7 +36,7 @@ int updateOnnxFile(llvm::StringRef model, llvm::StringRef weights, llvm::StringR
                     static_cast<size_t>(tensor.entry.end - tensor.entry.begin)}};
   }
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
-  return complain(mlir::autopar::writeWeights(model.str(), table, output.str(), context));
+  return complain(mlir::autopar::writeWeights(model.str(), table, sizes, output.str(), context));
 }
 
 } // namespace autopar::translate

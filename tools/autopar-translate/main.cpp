@@ -28,6 +28,11 @@ struct Flags {
   cl::opt<std::string> weights{
       "weights", cl::desc("with --update-onnx: the weights, as autopar-run --export writes them"),
       cl::value_desc("weights.safetensors"), cl::cat(category)};
+  cl::opt<std::string> adapters{
+      "adapters",
+      cl::desc("with --update-onnx: what adapters the weights are, to be added to the matrices "
+               "beside which they were trained"),
+      cl::value_desc("lora(rank=8, alpha=16)"), cl::cat(category)};
   cl::opt<std::string> output{"o", cl::desc("file to write (default: standard output)"),
                               cl::value_desc("file"), cl::init("-"), cl::cat(category)};
   cl::opt<bool> operators{"onnx-operators", cl::desc("list the ONNX operators that import knows"),
@@ -64,14 +69,14 @@ int translate(const Flags &flags) {
     llvm::errs() << "autopar-translate: --with-text goes with --dump\n";
     return usage;
   }
-  if (!flags.weights.empty() && flags.update.empty()) {
-    llvm::errs() << "autopar-translate: --weights goes with --update-onnx\n";
+  if (!(flags.weights.empty() && flags.adapters.empty()) && flags.update.empty()) {
+    llvm::errs() << "autopar-translate: --weights and --adapters go with --update-onnx\n";
     return usage;
   }
   if (!flags.onnx.empty())
     return importOnnxFile(flags.onnx, flags.bindings, flags.fixInputs, flags.output);
   if (!flags.update.empty())
-    return updateOnnxFile(flags.update, flags.weights, flags.output);
+    return updateOnnxFile(flags.update, flags.weights, flags.adapters, flags.output);
   if (flags.operators)
     return listOnnxOperators(flags.output);
   if (!flags.dump.empty())

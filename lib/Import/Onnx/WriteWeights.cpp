@@ -3,6 +3,7 @@
 #include "autopar/Import/Onnx/WriteWeights.h"
 
 #include "JoinedTensors.h"
+#include "MergeAdapters.h"
 #include "ModelFile.h"
 #include "Node.h"
 #include "Proto.h"
@@ -70,10 +71,10 @@ std::string transposed(std::string_view bytes, int64_t rows, int64_t columns) {
 
 class Writer {
 public:
-  Writer(ModelFile &file, const std::map<std::string, Weight> &weights, onnx::ModelProto &model,
-         MLIRContext *context)
-      : file(file), weights(weights), model(model), context(context), records(file.model()),
-        repeated(file, records, context), joined(file, records, context) {}
+  Writer(ModelFile &file, const std::map<std::string, Weight> &weights, MergeAdapters adapters,
+         onnx::ModelProto &model, MLIRContext *context)
+      : file(file), weights(weights), adapters(std::move(adapters)), model(model), context(context),
+        records(file.model()), repeated(file, records, context), joined(file, records, context) {}
 
   Status placeAll();
   /// Moves all external data to a file beside `output`, if there is any.
@@ -89,14 +90,20 @@ private:
   /// Under the tensor's own name, or as its source has it.
   Found find(const onnx::TensorProto &tensor);
 
+  /// The values for a tensor of the model; nothing where it keeps its own.
+  ::autopar::Result<std::optional<std::string>> valuesFor(const onnx::TensorProto &tensor,
+                                                          StringRef matrix, Found found);
+  ::autopar::Result<std::string> valuesOf(Found found, const onnx::TensorProto &tensor);
+  void store(std::string values, onnx::TensorProto &tensor);
   Status placeInitializer(int index);
   Status placeInput(int node, int input);
+  Status placeNamed(const std::string &id, onnx::TensorProto &tensor);
   Status placeInside(onnx::NodeProto &node, const std::string &id);
-  Status put(Found found, onnx::TensorProto &tensor);
   std::string unusedName(std::string name) const;
 
   ModelFile &file;
   const std::map<std::string, Weight> &weights;
+  MergeAdapters adapters;
   onnx::ModelProto &model;
   MLIRContext *context;
   ExportRecords records;
@@ -128,7 +135,7 @@ Writer::Found Writer::find(const onnx::TensorProto &tensor) {
   return source.empty() ? Found() : find(source, true);
 }
 
-Status Writer::put(Found found, onnx::TensorProto &tensor) {
+::autopar::Result<std::string> Writer::valuesOf(Found found, const onnx::TensorProto &tensor) {
   std::string error;
   FailureOr<RankedTensorType> type = tensorTypeOf(tensor, context, error);
   if (failed(type))
@@ -142,19 +149,51 @@ Status Writer::put(Found found, onnx::TensorProto &tensor) {
     return Status::badInput(tensor.name() + " is " + dataTypeName(tensor.data_type()).str() + " " +
                             shapeText(type->getShape()) + " in the model, its new value " +
                             std::string(name(found.weight->dtype)) + " " + shapeText(shape));
-  std::string bytes = found.isTransposed ? transposed(found.weight->bytes, shape[1], shape[0])
-                                         : std::string(found.weight->bytes);
+  return found.isTransposed ? transposed(found.weight->bytes, shape[1], shape[0])
+                            : std::string(found.weight->bytes);
+}
+
+/// `matrix` is what the source calls it.
+::autopar::Result<std::optional<std::string>> Writer::valuesFor(const onnx::TensorProto &tensor,
+                                                                StringRef matrix, Found found) {
+  std::optional<std::string> values;
+  if (found.weight) {
+    auto own = valuesOf(found, tensor);
+    if (!own)
+      return own.status();
+    values = own.take();
+  }
+  std::vector<std::string> merged = adapters.namesFor(matrix);
+  if (merged.empty())
+    return values;
+  if (!values) {
+    std::string error;
+    FailureOr<RankedTensorType> type = tensorTypeOf(tensor, context, error);
+    FailureOr<TensorPlace> place = failure();
+    if (succeeded(type))
+      place = file.locate(tensor, static_cast<uint64_t>(storedBytes(*type)), error);
+    if (failed(place) || place->kind != TensorPlace::File)
+      return Status::badInput(tensor.name() +
+                              ": its values are not there; an adapter is added to them");
+    values = place->bytes.str();
+  }
+  if (Status added = adapters.addTo(tensor, matrix, file.model().graph(), *values); !added.isOk())
+    return added;
+  placed.insert(merged.begin(), merged.end());
+  return values;
+}
+
+void Writer::store(std::string values, onnx::TensorProto &tensor) {
   if (static_cast<int>(tensor.data_location()) == external) {
-    changed[&tensor] = std::move(bytes);
-    return Status::ok();
+    changed[&tensor] = std::move(values);
+    return;
   }
   tensor.clear_float_data();
   tensor.clear_int32_data();
   tensor.clear_int64_data();
   tensor.clear_double_data();
   tensor.clear_uint64_data();
-  tensor.set_raw_data(std::move(bytes));
-  return Status::ok();
+  tensor.set_raw_data(std::move(values));
 }
 
 Status Writer::placeInitializer(int index) {
@@ -173,8 +212,13 @@ Status Writer::placeInitializer(int index) {
     found = find(*original.tensor);
     found.isTransposed ^= original.isTransposed;
   }
-  return found.weight ? put(found, *model.mutable_graph()->mutable_initializer(index))
-                      : Status::ok();
+  SmallVector<StringRef> sources = records.sourcesOf(tensor.name());
+  auto values = valuesFor(tensor, sources.size() == 1 ? sources.front() : tensor.name(), found);
+  if (!values)
+    return values.status();
+  if (*values)
+    store(std::move(**values), *model.mutable_graph()->mutable_initializer(index));
+  return Status::ok();
 }
 
 /// Where a node reads what its source keeps apart from the initializer, that is a tensor of its own
@@ -188,8 +232,11 @@ Status Writer::placeInput(int index, int input) {
   std::string other = joined.readInstead(node, tensor);
   if (other.empty())
     return placeInitializer(known->second);
-  Found found = find(other, records.readsTransposed(node, tensor.name(), other));
-  if (!found.weight)
+  auto values =
+      valuesFor(tensor, other, find(other, records.readsTransposed(node, tensor.name(), other)));
+  if (!values)
+    return values.status();
+  if (!*values)
     return Status::ok(); // not trained: what is stored is its value
   std::string &name = apart[{tensor.name(), other}];
   if (node.op_type() == "Identity" && node.output(0) == other) {
@@ -202,7 +249,7 @@ Status Writer::placeInput(int index, int input) {
     onnx::TensorProto &own = *model.mutable_graph()->add_initializer();
     own = model.graph().initializer(known->second);
     own.set_name(name);
-    AUTOPAR_RETURN_IF_ERROR(put(found, own));
+    store(std::move(**values), own);
   }
   model.mutable_graph()->mutable_node(index)->set_input(input, name);
   return Status::ok();
@@ -214,18 +261,28 @@ std::string Writer::unusedName(std::string name) const {
   return name;
 }
 
+Status Writer::placeNamed(const std::string &id, onnx::TensorProto &tensor) {
+  Found found = find(id, false);
+  if (!found.weight)
+    return Status::ok();
+  auto values = valuesOf(found, tensor);
+  if (!values)
+    return values.status();
+  store(values.take(), tensor);
+  return Status::ok();
+}
+
 /// Weights that stand in a node or in the graphs of its branches, by the ids that import gives.
 Status Writer::placeInside(onnx::NodeProto &node, const std::string &id) {
   for (onnx::AttributeProto &attribute : *node.mutable_attribute()) {
-    if (attribute.has_t() && node.op_type() == "Constant" && weights.count(id))
-      AUTOPAR_RETURN_IF_ERROR(put(find(id, false), *attribute.mutable_t()));
+    if (attribute.has_t() && node.op_type() == "Constant")
+      AUTOPAR_RETURN_IF_ERROR(placeNamed(id, *attribute.mutable_t()));
     if (!attribute.has_g())
       continue;
     StringRef branch = attribute.name();
     std::string prefix = id + "/" + (branch.consume_back("_branch") ? branch.str() : "0") + "/";
     for (onnx::TensorProto &tensor : *attribute.mutable_g()->mutable_initializer())
-      if (Found found = find(prefix + tensor.name(), false); found.weight)
-        AUTOPAR_RETURN_IF_ERROR(put(found, tensor));
+      AUTOPAR_RETURN_IF_ERROR(placeNamed(prefix + tensor.name(), tensor));
     int index = 0;
     for (onnx::NodeProto &inner : *attribute.mutable_g()->mutable_node())
       AUTOPAR_RETURN_IF_ERROR(placeInside(inner, prefix + givenId(inner, index++)));
@@ -256,8 +313,8 @@ Status Writer::placeAll() {
   for (const auto &[name, weight] : weights)
     if (!placed.count(name))
       return Status::badInput("the model has no weight '" + name +
-                              "' that could be written; adapters are matrices beside a model's "
-                              "own, which autopar-compile --adapters and autopar-run --init take");
+                              "' that could be written; adapters are added to its matrices by "
+                              "--adapters \"lora(rank=8, alpha=16)\"");
   return Status::ok();
 }
 
@@ -312,6 +369,7 @@ Status Writer::writeExternal(const std::string &output) {
 
 Status mlir::autopar::writeWeights(const std::string &path,
                                    const std::map<std::string, Weight> &weights,
+                                   const std::optional<AdapterSizes> &sizes,
                                    const std::string &output, MLIRContext &context) {
   std::string said;
   ScopedDiagnosticHandler handler(&context,
@@ -321,7 +379,14 @@ Status mlir::autopar::writeWeights(const std::string &path,
     return Status::badInput(said);
   onnx::ModelProto model;
   AUTOPAR_RETURN_IF_ERROR(readWholeModel(path, model));
-  Writer writer(file, weights, model, &context);
+  MergeAdapters adapters;
+  if (sizes) {
+    auto found = MergeAdapters::of(weights, *sizes);
+    if (!found)
+      return found.status();
+    adapters = found.take();
+  }
+  Writer writer(file, weights, std::move(adapters), model, &context);
   if (Status placed = writer.placeAll(); !placed.isOk())
     return placed.at(path);
   if (Status written = writer.writeExternal(output); !written.isOk())

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,13 +25,22 @@ struct Weight {
   std::string_view bytes;
 };
 
+/// What the adapters among weights are: alpha / rank A^T B^T is added to a matrix.
+struct AdapterSizes {
+  int64_t rank = 8;
+  double alpha = 8;
+};
+
 /// Writes the model in the file `path` to `output`, with `weights`, by the names that autopar-run
 /// --export gives them, in place of those that it holds. What an exporter stored twice gets its
 /// value in both places, what it stored once for several parameters is stored apart again, and
-/// other tensors stay as they are. Where the model has external data, all of it goes to
-/// `output`.data. BadInput where a weight is none of the model's, or of another type or shape.
+/// other tensors stay as they are. Adapters are added to the matrices beside which they were
+/// trained, where `adapters` says what they are. Where the model has external data, all of it goes
+/// to `output`.data. BadInput where a weight is none of the model's, or of another type or shape,
+/// and where there are adapters and `adapters` says nothing.
 ::autopar::Status writeWeights(const std::string &path,
                                const std::map<std::string, Weight> &weights,
+                               const std::optional<AdapterSizes> &adapters,
                                const std::string &output, MLIRContext &context);
 
 } // namespace mlir::autopar
