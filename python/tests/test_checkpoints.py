@@ -231,7 +231,7 @@ def test_what_there_is_no_checkpoint_of_is_not_exported(job: Job, straight: path
         done = subprocess.run(words(job, 2, "--steps", 0, "--export", tmp_path / "w.safetensors", *more), capture_output=True, text=True, timeout=120, check=False)
         return done.returncode, done.stderr.strip()
 
-    assert refused("--checkpoint-dir", tmp_path / "typo") == (66, f"autopar-run: there is no checkpoint in {tmp_path / 'typo'} to export; --checkpoint-dir names the "
+    assert refused("--checkpoint-dir", tmp_path / "typo") == (66, f"autopar-run: there is no checkpoint in {tmp_path / 'typo'} to evaluate or export; --checkpoint-dir names the "
                                                                   "folder of step-<N> folders")
     assert not list(tmp_path.iterdir())
     assert refused("--checkpoint-dir", straight, "--resume", "step-00000008")[0] == 0

@@ -84,6 +84,28 @@ def test_the_evaluation_loss_is_the_mean_over_the_file_in_its_order(gpt2: Exampl
     assert lines(tmp_path / "metrics.jsonl")[0]["eval_loss"] == expected
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_checkpoint_is_evaluated_without_a_step(gpt2: Example, tmp_path: pathlib.Path, ranks: int) -> None:
+    """The loss that the training had in the end; without a checkpoint, of the start. Nothing is written but metrics."""
+    artifact = autopar.compile(gpt2.path, tmp_path / "train.bin", bind=gpt2.bind, ranks=ranks, train=TRAIN)
+    rng = np.random.default_rng(5)
+    for name in ("tokens", "held-out"):
+        rng.integers(0, VOCAB, 200).astype(np.uint32).tofile(tmp_path / f"{name}.bin")
+    fields = ["--fields", "input_ids=tokens[:-1], labels=tokens[1:]", "--token-type", "u32"]
+    held_out = ["--eval-data", tmp_path / "held-out.bin", *fields]
+    kept = ["--checkpoint-dir", tmp_path / "ckpt"]
+    assert run(artifact, "--data", tmp_path / "tokens.bin", *held_out, *kept, "--steps", "3", "--metrics", tmp_path / "a.jsonl").returncode == 0
+    before = sorted(path.stat().st_mtime_ns for path in (tmp_path / "ckpt").rglob("*"))
+    alone = run(artifact, *held_out, *kept, "--steps", "0", "--metrics", tmp_path / "b.jsonl")
+    assert alone.returncode == 0 and "step 3: eval_loss " in alone.stderr
+    assert sorted(path.stat().st_mtime_ns for path in (tmp_path / "ckpt").rglob("*")) == before
+    last, (line,) = lines(tmp_path / "a.jsonl")[-1], lines(tmp_path / "b.jsonl")
+    assert {key: line[key] for key in ("step", "eval_loss")} == {key: last[key] for key in ("step", "eval_loss")}
+    start = run(artifact, *held_out, "--steps", "0")
+    assert start.returncode == 0 and "step 0: eval_loss " in start.stderr
+    assert "no checkpoint" in run(artifact, *held_out, "--checkpoint-dir", tmp_path / "none", "--steps", "0").stderr
+
+
 @pytest.fixture(scope="module")
 def logarithm(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """y = log(x w), smaller where it is negative: no number where x is, and infinite where it is 0."""

@@ -91,8 +91,8 @@ static runtime::DataOptions dataOptions(const RunOptions &options) {
 
 Result<std::unique_ptr<runtime::DataSource>> openData(const runtime::Session &session,
                                                       const RunOptions &options) {
-  if (options.data.empty()) {
-    if (!options.fields.empty())
+  if (options.data.empty() || options.steps == 0) {
+    if (!options.fields.empty() && options.evalData.empty())
       return Status{StatusCode::Usage, "--fields speaks of the arrays of --data, which is missing"};
     return std::unique_ptr<runtime::DataSource>();
   }
@@ -107,8 +107,8 @@ Result<std::unique_ptr<runtime::DataSource>> openEvalData(const runtime::Session
       return Status{StatusCode::Usage, "--eval-every and --eval-steps need --eval-data"};
     return std::unique_ptr<runtime::DataSource>();
   }
-  if (!data)
-    return Status{StatusCode::Usage, "--eval-data goes with --data"};
+  if (!data && options.steps > 0)
+    return Status{StatusCode::Usage, "--eval-data goes with --data, or with --steps 0"};
   if (!session.canEvaluate())
     return Status::badInput("--eval-data: this program has no loss that it can evaluate without "
                             "changing its state; compile the model with --train");
@@ -116,7 +116,7 @@ Result<std::unique_ptr<runtime::DataSource>> openEvalData(const runtime::Session
   eval.path = options.evalData;
   eval.isShuffled = false;
   auto opened = runtime::DataSource::open(eval, session.inputs());
-  if (opened && (*opened)->inputs() != data->inputs())
+  if (opened && data && (*opened)->inputs() != data->inputs())
     return Status::badInput(options.evalData + " does not feed the inputs that " + options.data +
                             " feeds; give both the same arrays, or --fields");
   return opened;

@@ -19,7 +19,8 @@ Status setInputs(runtime::Session &session, const std::vector<std::string> &word
 /// Opens --data and checks its fields; null without --data.
 Result<std::unique_ptr<runtime::DataSource>> openData(const runtime::Session &session,
                                                       const RunOptions &options);
-/// The same for --eval-data, which must feed the inputs that `data` feeds.
+/// The same for --eval-data, which must feed the inputs that `data` feeds; null where no step is
+/// run.
 Result<std::unique_ptr<runtime::DataSource>> openEvalData(const runtime::Session &session,
                                                           const RunOptions &options,
                                                           const runtime::DataSource *data);

@@ -21,6 +21,7 @@ Examples:
       --checkpoint-dir ckpt --checkpoint-every 200 --metrics metrics.jsonl   train, or go on where it stopped
   autopar-run train.bin --data tokens.bin --fields "..." --steps 2000 --eval-data held-out.bin --eval-every 100
   autopar-run train.bin --data synthetic --steps 100 --init "*.bias=zeros, *ln*.weight=ones, *=normal(0.02), seed=7"
+  autopar-run train.bin --checkpoint-dir ckpt --steps 0 --eval-data held-out.bin --fields "..."
   autopar-run train.bin --checkpoint-dir ckpt --steps 0 --export weights.safetensors
   autopar-run --verify compiled.bin                                          check every byte, run nothing
   autopar-run --dry-run compiled.bin                                         memory per rank, run nothing
@@ -56,9 +57,10 @@ void addData(CLI::App &app, RunOptions &options) {
       ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()))
       ->capture_default_str();
   app.add_flag("--in-order", options.inOrder, "take the samples as they lie in the file");
-  app.add_option(
-      "--eval-data", options.evalData,
-      "a file as for --data: the loss of its samples, in their order, becomes eval_loss");
+  app.add_option("--eval-data", options.evalData,
+                 "a file as for --data: the loss of its samples, in their order, becomes "
+                 "eval_loss; with --steps 0 "
+                 "that of the checkpoint");
   app.add_option(
          "--eval-every", options.evalEvery,
          "steps between evaluations (default: with every checkpoint); one at the end in any "

@@ -67,7 +67,9 @@ private:
   Result<int> signalToStop();
   Status prepareEvaluation();
   bool isEvaluatedAfter(int64_t step) const;
+  Status checkFed(const runtime::DataSource &source, const std::string &path);
   Status evaluate(Metrics &metrics, int64_t step);
+  Status evaluateAlone(Metrics &metrics);
   std::string rate(double ms) const;
   Status loop(Metrics &metrics, std::vector<double> &stepMs);
 };
@@ -84,17 +86,18 @@ Status Run::checkOptions() const {
     return usage("--keep-checkpoints needs --checkpoint-dir");
   if (!trains && (options.onNan != "stop" || options.resume != "auto"))
     return usage("--on-nan and --resume are for programs that were compiled with --train");
-  if (options.data.empty() && (options.inOrder || options.tokenType != "u16"))
+  if (options.data.empty() &&
+      (options.inOrder || (options.tokenType != "u16" && options.evalData.empty())))
     return usage("--in-order and --token-type say how --data is read; give it, or leave them out");
   if (options.data.empty() && options.seed != 0)
     return usage("--seed is of the order in which samples of --data come; give --data, or leave it "
                  "out (--init and dropout have seeds of their own)");
-  if (options.steps == 0 && (!options.evalData.empty() || !options.outputFolder.empty() ||
-                             !options.trace.empty() || options.benchmark || options.profile))
-    return usage("--steps 0 runs nothing: there is nothing for --eval-data, --output-dir, --trace, "
-                 "--benchmark and --profile");
-  if (options.steps == 0 && options.exportFile.empty())
-    return usage("--steps 0 runs nothing; it goes with --export");
+  if (options.steps == 0 && (!options.outputFolder.empty() || !options.trace.empty() ||
+                             options.benchmark || options.profile))
+    return usage("--steps 0 runs no step: there is nothing for --output-dir, --trace, --benchmark "
+                 "and --profile");
+  if (options.steps == 0 && options.exportFile.empty() && options.evalData.empty())
+    return usage("--steps 0 runs no step; it goes with --eval-data and --export");
   return Status::ok();
 }
 
@@ -106,16 +109,26 @@ Status Run::prepareData() {
   data = opened.take();
   if (!data)
     return prepareEvaluation();
+  AUTOPAR_RETURN_IF_ERROR(checkFed(*data, options.data));
+  if (data->samples() < samplesPerStep)
+    return Status::badInput(options.data + ": too short: " + std::to_string(data->samples()) +
+                            (data->samples() == 1 ? " sample" : " samples") + ", one batch takes " +
+                            std::to_string(samplesPerStep));
+  AUTOPAR_RETURN_IF_ERROR(prepareEvaluation());
+  return setBatch(session, *data, 0);
+}
+
+/// That `source`, read from `path`, feeds what nothing else does; and how much of it a step takes.
+Status Run::checkFed(const runtime::DataSource &source, const std::string &path) {
   for (const std::string &word : options.inputs)
-    for (const std::string &input : data->inputs())
+    for (const std::string &input : source.inputs())
       if (word.substr(0, word.find('=')) == input)
         return Status{StatusCode::Usage, "--input gives '" + input +
                                              "', which --data feeds in every step; leave one of "
                                              "them out (--fields says what --data feeds)"};
-  if (int64_t unused = data->unusedTokens())
-    say("remark: " + options.data + ": the last " + std::to_string(unused) +
-        " tokens fill no sample");
-  const std::string fed = data->inputs().front();
+  if (int64_t unused = source.unusedTokens())
+    say("remark: " + path + ": the last " + std::to_string(unused) + " tokens fill no sample");
+  const std::string fed = source.inputs().front();
   for (const runtime::TensorSpec &input : session.inputs())
     if (input.name == fed) {
       samplesPerStep = input.shape[0];
@@ -123,12 +136,7 @@ Status Run::prepareData() {
           input.shape.size() == 2 && input.dtype >= DataType::I8 && input.dtype <= DataType::U64;
       tokensPerStep = isText ? input.shape[0] * input.shape[1] : 0;
     }
-  if (data->samples() < samplesPerStep)
-    return Status::badInput(options.data + ": too short: " + std::to_string(data->samples()) +
-                            (data->samples() == 1 ? " sample" : " samples") + ", one batch takes " +
-                            std::to_string(samplesPerStep));
-  AUTOPAR_RETURN_IF_ERROR(prepareEvaluation());
-  return setBatch(session, *data, 0);
+  return Status::ok();
 }
 
 Status Run::prepareEvaluation() {
@@ -138,6 +146,8 @@ Status Run::prepareEvaluation() {
   evalData = opened.take();
   if (!evalData)
     return Status::ok();
+  if (!data)
+    AUTOPAR_RETURN_IF_ERROR(checkFed(*evalData, options.evalData));
   int64_t full = evalData->samples() / samplesPerStep;
   if (full == 0 || options.evalSteps > full)
     return Status::badInput(
@@ -167,6 +177,15 @@ Status Run::evaluate(Metrics &metrics, int64_t step) {
   }
   metrics.setEvalLoss(sum / double(evalBatches));
   return Status::ok();
+}
+
+/// Of what was trained before: what the line of its last step would say.
+Status Run::evaluateAlone(Metrics &metrics) {
+  auto begin = std::chrono::steady_clock::now();
+  AUTOPAR_RETURN_IF_ERROR(evaluate(metrics, first));
+  double ms =
+      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  return metrics.write(first - 1, ms, double(samplesPerStep * evalBatches) * 1e3 / ms);
 }
 
 /// Each process looks at its part of the samples; all hear what any of them found.
@@ -222,8 +241,9 @@ Status Run::resume() {
   std::optional<runtime::LoadedCheckpoint> loaded = found.take();
   bool isAsked = !options.checkpointFolder.empty() && options.resume == "auto";
   if (!loaded && isAsked && options.steps == 0)
-    return Status::noInput("there is no checkpoint in " + options.checkpointFolder +
-                           " to export; --checkpoint-dir names the folder of step-<N> folders");
+    return Status::noInput(
+        "there is no checkpoint in " + options.checkpointFolder +
+        " to evaluate or export; --checkpoint-dir names the folder of step-<N> folders");
   if (!loaded)
     return Status::ok();
   if (!loaded->remarks.empty())
@@ -328,10 +348,10 @@ Status Run::prepare() {
 
 Status Run::run(std::vector<double> &stepMs) {
   AUTOPAR_RETURN_IF_ERROR(checkOptions());
-  if (options.steps > 0)
+  if (options.steps > 0 || !options.evalData.empty())
     AUTOPAR_RETURN_IF_ERROR(prepareData());
   AUTOPAR_RETURN_IF_ERROR(resume());
-  if (options.data.size() > 0 && options.steps > 0)
+  if (data || evalData)
     AUTOPAR_RETURN_IF_ERROR(checkValues());
   if (isRoot)
     AUTOPAR_RETURN_IF_ERROR(prepare());
@@ -350,8 +370,10 @@ Status Run::run(std::vector<double> &stepMs) {
   if (!metrics)
     return metrics.status();
   AUTOPAR_RETURN_IF_ERROR(loop(*metrics, stepMs));
+  if (evalData && options.steps == 0)
+    AUTOPAR_RETURN_IF_ERROR(evaluateAlone(*metrics));
   int64_t done = first + int64_t(stepMs.size());
-  if (trains && !stepMs.empty())
+  if (trains && (evalData || !stepMs.empty()))
     say("step " + std::to_string(done) + (metrics->text().empty() ? "" : ": " + metrics->text()));
   if (stoppedBy) {
     say("stopped by " + std::string(stoppedBy == SIGINT ? "SIGINT" : "SIGTERM") + " after step " +
