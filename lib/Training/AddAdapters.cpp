@@ -76,11 +76,14 @@ public:
   }
 
   LogicalResult build(NamePatterns &patterns) {
-    for (MatrixProduct &product : findProducts(patterns.empty()))
-      if (patterns.empty() || llvm::any_of(product.parameters, [&](BlockArgument parameter) {
-            return patterns.match(ParameterNames(parameter)) != NamePatterns::Match::None;
-          }))
-        add(product);
+    SmallVector<MatrixProduct> products = findProducts(patterns.empty());
+    llvm::erase_if(products, [&](const MatrixProduct &product) {
+      return !patterns.empty() && llvm::none_of(product.parameters, [&](BlockArgument parameter) {
+        return patterns.match(ParameterNames(parameter)) != NamePatterns::Match::None;
+      });
+    });
+    for (MatrixProduct &product : withOthersOfTheirMatrices(products))
+      add(product);
     if (failed(patterns.checkUsed(module, "matrix of a product")))
       return failure();
     if (known.empty())
@@ -99,10 +102,15 @@ private:
     return isParameter(value) || (value.getDefiningOp() && fixed.contains(value.getDefiningOp()));
   }
 
+  /// Whether the right side is one matrix for all rows of the left.
+  static bool hasMatrix(DotGeneralOp dot) {
+    return dot.getLhsBatch().empty() && dot.getRhsContract().size() == 1 &&
+           dot.getRhsFree().size() == 1;
+  }
+
   MatrixProduct productOf(Operation *op) const {
     auto dot = dyn_cast<DotGeneralOp>(op);
-    if (!dot || !dot.getLhsBatch().empty() || dot.getRhsContract().size() != 1 ||
-        dot.getRhsFree().size() != 1 || !isFixed(dot.getRhs()) || isFixed(dot.getLhs()))
+    if (!dot || !hasMatrix(dot) || !isFixed(dot.getRhs()) || isFixed(dot.getLhs()))
       return {};
     MatrixProduct product{dot, {}};
     DenseSet<Value> seen;
@@ -135,6 +143,23 @@ private:
       if (MatrixProduct product = productOf(&op); product.op && (!onlyInner || inner.contains(&op)))
         products.push_back(product);
     return products;
+  }
+
+  /// An adapter is of its matrix: what else is multiplied by that has it too, also what parameters
+  /// alone make, such as DeBERTa's embeddings of distances.
+  SmallVector<MatrixProduct> withOthersOfTheirMatrices(ArrayRef<MatrixProduct> products) {
+    SmallVector<MatrixProduct> all(products);
+    llvm::MapVector<Value, SmallVector<BlockArgument>> matrices;
+    DenseSet<Operation *> chosen;
+    for (MatrixProduct product : products) {
+      matrices.insert({product.op.getRhs(), product.parameters});
+      chosen.insert(product.op);
+    }
+    for (auto dot : function.getBody().front().getOps<DotGeneralOp>())
+      if (auto matrix = matrices.find(dot.getRhs());
+          matrix != matrices.end() && hasMatrix(dot) && !chosen.contains(dot))
+        all.push_back({dot, matrix->second});
+    return all;
   }
 
   //===-- what is added ----------------------------------------------------------------------===//

@@ -52,23 +52,27 @@ def difference(actual: List[float], expected: List[float]) -> str:
     return "" if same else f"losses {actual}, of one rank {expected}"
 
 
-def difference_when_written(model: Model, ranks: int) -> str:
-    """Between the model's file with the weights of a step, and the old one started from them."""
+def difference_when_written(model: Model, ranks: int, adapters: str) -> str:
+    """Between the model's file with the weights of a step, or of three steps of `adapters`, and the old one started from them."""
+    train = training_of(model)
+    if adapters:  # which start as nothing
+        train = autopar.Train(train.loss, autopar.AdamW(lr=0.05), adapters=adapters)
+    inputs = model.record.inputs if model.record else reference.make_inputs(model.path, model.bind, fixed=model.fixed)
     with tempfile.TemporaryDirectory(prefix="check-models-") as folder:
         step, weights, written = (pathlib.Path(folder, name) for name in ("train.bin", "weights.safetensors", "written.onnx"))
-        autopar.compile(model.path, step, bind=model.bind, fix_inputs=model.fixed, ranks=ranks, train=training_of(model))
-        inputs = model.record.inputs if model.record else reference.make_inputs(model.path, model.bind, fixed=model.fixed)
+        autopar.compile(model.path, step, bind=model.bind, fix_inputs=model.fixed, ranks=ranks, train=train)
         with autopar.Session(step) as session:
             (target,) = [port for port in session.inputs if port.name == "target"]
             drawn = np.random.default_rng(1).standard_normal(target.shape).astype(np.float32)
-            session.run({**model.asked_for(inputs), "target": model.record.target if model.record else drawn})
+            session.run({**model.asked_for(inputs), "target": model.record.target if model.record else drawn}, steps=3 if adapters else 1)
             session.export(weights)
-        autopar.update_onnx(model.path, weights, written)
+        autopar.update_onnx(model.path, weights, written, adapters=adapters)
         outputs = []
-        for path, start in ((model.path, str(weights)), (written, "")):
-            compiled = autopar.compile(path, pathlib.Path(folder, "serve.bin"), bind=model.bind, fix_inputs=model.fixed, ranks=ranks)
+        beside = ["--adapters", adapters] if adapters else []
+        for path, start, options in ((model.path, str(weights), beside), (written, "", [])):
+            compiled = autopar.compile(path, pathlib.Path(folder, "serve.bin"), bind=model.bind, fix_inputs=model.fixed, ranks=ranks, options=options)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of what is not trained
                 with autopar.Session(compiled, initializer=start) as session:
                     outputs.append(session.run(model.asked_for(inputs)))
-    return comparison.differences(outputs[1], outputs[0], RTOL_OF_ONE_PROGRAM) or ""
+    return comparison.differences(outputs[1], outputs[0], RTOL if adapters else RTOL_OF_ONE_PROGRAM) or ""

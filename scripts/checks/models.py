@@ -91,12 +91,12 @@ def verdicts_of_training(model: Model, ranks: List[int]) -> Iterator[Verdict]:
             yield verdict_of(error, time.monotonic() - start)
 
 
-def verdicts_of_updates(model: Model, ranks: List[int]) -> Iterator[Verdict]:
+def verdicts_of_updates(model: Model, ranks: List[int], adapters: str) -> Iterator[Verdict]:
     """The trained model's file against the old one with the trained weights."""
     for count in ranks:
         start = time.monotonic()
         try:
-            fault = model_training.difference_when_written(model, count)
+            fault = model_training.difference_when_written(model, count, adapters)
             yield Verdict("wrong" if fault else "equal", fault, time.monotonic() - start)
         except autopar.Error as error:
             yield verdict_of(error, time.monotonic() - start)
@@ -123,11 +123,13 @@ def main() -> int:
     parser.add_argument("--filter", default="", metavar="TEXT", help="only models whose name contains TEXT")
     parser.add_argument("--train", action="store_true", help="three training steps instead, whose losses must be those of one rank")
     parser.add_argument("--update", action="store_true", help="a training step instead, whose weights are written into the model")
+    parser.add_argument("--adapters", default="", metavar="TEXT", help='with --update: adapters are trained and added, "lora(rank=2, alpha=4)"')
     parser.add_argument("--ranks", default="1,2,4", help="rank counts (default 1,2,4)")
     arguments = parser.parse_args()
-    if arguments.train and arguments.update:
-        parser.error("--train and --update exclude each other")
-    check = verdicts_of_training if arguments.train else verdicts_of_updates if arguments.update else verdicts_of_runs
+    if arguments.train and arguments.update or arguments.adapters and not arguments.update:
+        parser.error("--train and --update exclude each other, and --adapters goes with --update")
+    updates = functools.partial(verdicts_of_updates, adapters=arguments.adapters)
+    check = verdicts_of_training if arguments.train else updates if arguments.update else verdicts_of_runs
     sources: Dict[str, Source] = dict(model_sources.SOURCES)
     if arguments.python:
         sources.update((library, functools.partial(model_sources.exports, library=library, python=arguments.python, whole=arguments.train,
