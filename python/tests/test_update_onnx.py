@@ -80,6 +80,7 @@ CASES = {
     "transposed": Case(lambda path, folder: onnx.save(adapted(True), path), "output", {"batch": 4}, {"x": random(4, 8)}),
     "lora-alone": Case(lambda path, folder: onnx.save(adapted(True), path), "output", {"batch": 4}, {"x": random(4, 8)}, ["*lora_*"]),
     "adapters": Case(lambda path, folder: models.save("gpt2-124m", path, **GPT2), "logits", {"batch": 4, "seq": 8}, WORDS, adapters="lora(rank=2)"),
+    "adapters-external-data": Case(beside, "logits", {"batch": 4, "seq": 8}, WORDS, adapters="lora(rank=2)"),
     "constant-nodes": Case(constants, "output", {"batch": 4}, {"x": random(4, 40)}),
     "torch-attention": Case(by_torch("attention"), "output", {"batch": 4}, {"input": tokens(100, 4, 12)}),
     "torch-decoder": Case(by_torch("decoder"), "output", {"batch": 4}, {"input": tokens(100, 4, 12)}),

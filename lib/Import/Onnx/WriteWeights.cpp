@@ -90,11 +90,17 @@ private:
   /// Under the tensor's own name, or as its source has it.
   Found find(const onnx::TensorProto &tensor);
 
-  /// The values for a tensor of the model; nothing where it keeps its own.
-  ::autopar::Result<std::optional<std::string>> valuesFor(const onnx::TensorProto &tensor,
-                                                          StringRef matrix, Found found);
-  ::autopar::Result<std::string> valuesOf(Found found, const onnx::TensorProto &tensor);
-  void store(std::string values, onnx::TensorProto &tensor);
+  /// How the values of a tensor are made.
+  struct Recipe {
+    const onnx::TensorProto *stored = nullptr; ///< in the old model
+    Found found;                               ///< in place of what is stored
+    std::string matrix;                        ///< whose adapter is added, or empty
+  };
+  /// `matrix` is what the source calls the tensor. Nothing where it keeps its values.
+  std::optional<Recipe> recipeFor(const onnx::TensorProto &stored, Found found, StringRef matrix);
+  ::autopar::Result<std::string> make(const Recipe &recipe);
+  /// The values of external data are made when they are written: one tensor at a time.
+  Status store(const Recipe &recipe, onnx::TensorProto &tensor);
   Status placeInitializer(int index);
   Status placeInput(int node, int input);
   Status placeNamed(const std::string &id, onnx::TensorProto &tensor);
@@ -115,7 +121,7 @@ private:
   std::set<int> visited;               ///< initializers
   std::set<int> superfluous;           ///< nodes that only gave an initializer another name
   std::map<std::pair<std::string, std::string>, std::string> apart; ///< names in the new model
-  std::map<const onnx::TensorProto *, std::string> changed;         ///< values of external tensors
+  std::map<const onnx::TensorProto *, Recipe> changed;              ///< external tensors
 };
 
 } // namespace
@@ -135,65 +141,61 @@ Writer::Found Writer::find(const onnx::TensorProto &tensor) {
   return source.empty() ? Found() : find(source, true);
 }
 
-::autopar::Result<std::string> Writer::valuesOf(Found found, const onnx::TensorProto &tensor) {
-  std::string error;
+std::optional<Writer::Recipe> Writer::recipeFor(const onnx::TensorProto &stored, Found found,
+                                                StringRef matrix) {
+  std::vector<std::string> adapter = adapters.namesFor(matrix);
+  if (!found.weight && adapter.empty())
+    return std::nullopt;
+  placed.insert(adapter.begin(), adapter.end());
+  return Recipe{&stored, found, adapter.empty() ? "" : matrix.str()};
+}
+
+::autopar::Result<std::string> Writer::make(const Recipe &recipe) {
+  const onnx::TensorProto &tensor = *recipe.stored;
+  std::string error, values;
   FailureOr<RankedTensorType> type = tensorTypeOf(tensor, context, error);
   if (failed(type))
     return Status::badInput(tensor.name() + ": " + error);
-  std::vector<int64_t> shape = found.weight->shape;
-  if (found.isTransposed)
-    std::reverse(shape.begin(), shape.end());
-  Type element = type->getElementType();
-  if (!isElementType(element) || dataTypeOf(element) != found.weight->dtype ||
-      type->getShape() != ArrayRef<int64_t>(shape))
-    return Status::badInput(tensor.name() + " is " + dataTypeName(tensor.data_type()).str() + " " +
-                            shapeText(type->getShape()) + " in the model, its new value " +
-                            std::string(name(found.weight->dtype)) + " " + shapeText(shape));
-  return found.isTransposed ? transposed(found.weight->bytes, shape[1], shape[0])
-                            : std::string(found.weight->bytes);
-}
-
-/// `matrix` is what the source calls it.
-::autopar::Result<std::optional<std::string>> Writer::valuesFor(const onnx::TensorProto &tensor,
-                                                                StringRef matrix, Found found) {
-  std::optional<std::string> values;
-  if (found.weight) {
-    auto own = valuesOf(found, tensor);
-    if (!own)
-      return own.status();
-    values = own.take();
-  }
-  std::vector<std::string> merged = adapters.namesFor(matrix);
-  if (merged.empty())
-    return values;
-  if (!values) {
-    std::string error;
-    FailureOr<RankedTensorType> type = tensorTypeOf(tensor, context, error);
-    FailureOr<TensorPlace> place = failure();
-    if (succeeded(type))
-      place = file.locate(tensor, static_cast<uint64_t>(storedBytes(*type)), error);
+  if (const Weight *weight = recipe.found.weight) {
+    std::vector<int64_t> shape = weight->shape;
+    if (recipe.found.isTransposed)
+      std::reverse(shape.begin(), shape.end());
+    Type element = type->getElementType();
+    if (!isElementType(element) || dataTypeOf(element) != weight->dtype ||
+        type->getShape() != ArrayRef<int64_t>(shape))
+      return Status::badInput(tensor.name() + " is " + dataTypeName(tensor.data_type()).str() +
+                              " " + shapeText(type->getShape()) + " in the model, its new value " +
+                              std::string(name(weight->dtype)) + " " + shapeText(shape));
+    values = recipe.found.isTransposed ? transposed(weight->bytes, shape[1], shape[0])
+                                       : std::string(weight->bytes);
+  } else {
+    FailureOr<TensorPlace> place =
+        file.locate(tensor, static_cast<uint64_t>(storedBytes(*type)), error);
     if (failed(place) || place->kind != TensorPlace::File)
       return Status::badInput(tensor.name() +
                               ": its values are not there; an adapter is added to them");
     values = place->bytes.str();
   }
-  if (Status added = adapters.addTo(tensor, matrix, file.model().graph(), *values); !added.isOk())
-    return added;
-  placed.insert(merged.begin(), merged.end());
+  if (!recipe.matrix.empty())
+    AUTOPAR_RETURN_IF_ERROR(adapters.addTo(tensor, recipe.matrix, file.model().graph(), values));
   return values;
 }
 
-void Writer::store(std::string values, onnx::TensorProto &tensor) {
+Status Writer::store(const Recipe &recipe, onnx::TensorProto &tensor) {
   if (static_cast<int>(tensor.data_location()) == external) {
-    changed[&tensor] = std::move(values);
-    return;
+    changed[&tensor] = recipe;
+    return Status::ok();
   }
+  auto values = make(recipe);
+  if (!values)
+    return values.status();
   tensor.clear_float_data();
   tensor.clear_int32_data();
   tensor.clear_int64_data();
   tensor.clear_double_data();
   tensor.clear_uint64_data();
-  tensor.set_raw_data(std::move(values));
+  tensor.set_raw_data(values.take());
+  return Status::ok();
 }
 
 Status Writer::placeInitializer(int index) {
@@ -213,12 +215,9 @@ Status Writer::placeInitializer(int index) {
     found.isTransposed ^= original.isTransposed;
   }
   SmallVector<StringRef> sources = records.sourcesOf(tensor.name());
-  auto values = valuesFor(tensor, sources.size() == 1 ? sources.front() : tensor.name(), found);
-  if (!values)
-    return values.status();
-  if (*values)
-    store(std::move(**values), *model.mutable_graph()->mutable_initializer(index));
-  return Status::ok();
+  std::optional<Recipe> recipe =
+      recipeFor(tensor, found, sources.size() == 1 ? sources.front() : StringRef(tensor.name()));
+  return recipe ? store(*recipe, *model.mutable_graph()->mutable_initializer(index)) : Status::ok();
 }
 
 /// Where a node reads what its source keeps apart from the initializer, that is a tensor of its own
@@ -232,11 +231,9 @@ Status Writer::placeInput(int index, int input) {
   std::string other = joined.readInstead(node, tensor);
   if (other.empty())
     return placeInitializer(known->second);
-  auto values =
-      valuesFor(tensor, other, find(other, records.readsTransposed(node, tensor.name(), other)));
-  if (!values)
-    return values.status();
-  if (!*values)
+  std::optional<Recipe> recipe =
+      recipeFor(tensor, find(other, records.readsTransposed(node, tensor.name(), other)), other);
+  if (!recipe)
     return Status::ok(); // not trained: what is stored is its value
   std::string &name = apart[{tensor.name(), other}];
   if (node.op_type() == "Identity" && node.output(0) == other) {
@@ -249,7 +246,7 @@ Status Writer::placeInput(int index, int input) {
     onnx::TensorProto &own = *model.mutable_graph()->add_initializer();
     own = model.graph().initializer(known->second);
     own.set_name(name);
-    store(std::move(**values), own);
+    AUTOPAR_RETURN_IF_ERROR(store(*recipe, own));
   }
   model.mutable_graph()->mutable_node(index)->set_input(input, name);
   return Status::ok();
@@ -263,13 +260,7 @@ std::string Writer::unusedName(std::string name) const {
 
 Status Writer::placeNamed(const std::string &id, onnx::TensorProto &tensor) {
   Found found = find(id, false);
-  if (!found.weight)
-    return Status::ok();
-  auto values = valuesOf(found, tensor);
-  if (!values)
-    return values.status();
-  store(values.take(), tensor);
-  return Status::ok();
+  return found.weight ? store({&tensor, found, ""}, tensor) : Status::ok();
 }
 
 /// Weights that stand in a node or in the graphs of its branches, by the ids that import gives.
@@ -326,9 +317,13 @@ Status Writer::writeExternal(const std::string &output) {
   Status written = forEachTensor(model, [&](onnx::TensorProto &tensor) -> Status {
     if (static_cast<int>(tensor.data_location()) != external)
       return Status::ok();
+    std::string made;
     StringRef bytes;
-    if (auto own = changed.find(&tensor); own != changed.end()) {
-      bytes = own->second;
+    if (auto recipe = changed.find(&tensor); recipe != changed.end()) {
+      auto values = make(recipe->second);
+      if (!values)
+        return values.status();
+      bytes = made = values.take();
     } else {
       std::string error;
       FailureOr<RankedTensorType> type = tensorTypeOf(tensor, context, error);
