@@ -153,6 +153,27 @@ def test_values_that_do_not_exist_cannot_be_written(tmp_path: pathlib.Path) -> N
     assert not list(tmp_path.glob("trained*"))
 
 
+@pytest.mark.parametrize("output, code", [("no/such/folder/x.onnx", 73), (".", 73), ("/dev/full", 73)])
+def test_where_the_model_cannot_be_written_its_data_is_not_left(tmp_path: pathlib.Path, output: str, code: int) -> None:
+    beside(tmp_path / "model.onnx", tmp_path)
+    write_safetensors(tmp_path / "w.safetensors", {"transformer.ln_f.bias": np.zeros(16, np.float32)})
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(autopar.Error) as caught:
+        autopar.update_onnx(tmp_path / "model.onnx", tmp_path / "w.safetensors", tmp_path / output)
+    assert caught.value.code == code
+    assert sorted(tmp_path.rglob("*")) == before and not pathlib.Path("/dev/full.data").exists()
+
+
+def test_a_model_is_updated_in_place(tmp_path: pathlib.Path) -> None:
+    """Twice: its data moves to the new file's, which is then read and replaced."""
+    beside(tmp_path / "model.onnx", tmp_path)
+    for value in (1.0, 2.0):
+        write_safetensors(tmp_path / "w.safetensors", {"transformer.ln_f.bias": np.full(16, value, np.float32)})
+        autopar.update_onnx(tmp_path / "model.onnx", tmp_path / "w.safetensors", tmp_path / "model.onnx")
+        (bias,) = [tensor for tensor in onnx.load(tmp_path / "model.onnx").graph.initializer if tensor.name == "transformer.ln_f.bias"]
+        np.testing.assert_array_equal(numpy_helper.to_array(bias), np.full(16, value, np.float32))
+
+
 def test_types_are_those_of_the_model(tmp_path: pathlib.Path) -> None:
     models.save("gpt2-124m", tmp_path / "model.onnx", **GPT2)
     write_safetensors(tmp_path / "w.safetensors", {"transformer.ln_f.bias": np.zeros(16, np.float32)}, bf16=True)

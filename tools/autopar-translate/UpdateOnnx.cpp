@@ -7,6 +7,7 @@
 #include "autopar/Training/Adapters.h"
 
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/FileSystem.h"
 
 namespace autopar::translate {
 
@@ -16,6 +17,10 @@ int updateOnnxFile(llvm::StringRef model, llvm::StringRef weights, llvm::StringR
     llvm::errs() << "autopar-translate: --update-onnx wants --weights FILE.safetensors, and a file "
                     "to write with -o\n";
     return usage;
+  }
+  if (!llvm::sys::fs::exists(model)) {
+    llvm::errs() << "autopar-translate: model '" << model << "' does not exist\n";
+    return noInput;
   }
   std::optional<mlir::autopar::AdapterSizes> sizes;
   if (!adapters.empty()) {

@@ -16,6 +16,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Path.h"
 
+#include <filesystem>
 #include <google/protobuf/message.h>
 #include <set>
 
@@ -77,8 +78,9 @@ public:
         records(file.model()), repeated(file, records, context), joined(file, records, context) {}
 
   Status placeAll();
-  /// Moves all external data to a file beside `output`, if there is any.
-  Status writeExternal(const std::string &output);
+  /// Moves all external data to a file beside `output`, which is yet to be finished; null where
+  /// there is none.
+  ::autopar::Result<std::unique_ptr<OutputFile>> writeExternal(const std::string &output);
 
 private:
   /// A weight, and whether the model has its transpose.
@@ -309,7 +311,7 @@ Status Writer::placeAll() {
   return Status::ok();
 }
 
-Status Writer::writeExternal(const std::string &output) {
+::autopar::Result<std::unique_ptr<OutputFile>> Writer::writeExternal(const std::string &output) {
   constexpr uint64_t page = 4096; // so that readers can map each tensor
   std::string path = output + ".data";
   std::unique_ptr<OutputFile> data;
@@ -338,6 +340,11 @@ Status Writer::writeExternal(const std::string &output) {
       bytes = place->bytes;
     }
     if (!data) {
+      std::error_code ignored;
+      auto there = std::filesystem::status(output, ignored);
+      if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
+        return {::autopar::StatusCode::CannotCreate,
+                output + " is no file; the model's external data goes to a file beside it"};
       auto created = OutputFile::create(path);
       if (!created)
         return created.status();
@@ -359,7 +366,7 @@ Status Writer::writeExternal(const std::string &output) {
     return Status::ok();
   });
   AUTOPAR_RETURN_IF_ERROR(written);
-  return data ? data->finish() : Status::ok();
+  return data;
 }
 
 Status mlir::autopar::writeWeights(const std::string &path,
@@ -369,8 +376,8 @@ Status mlir::autopar::writeWeights(const std::string &path,
   std::string said;
   ScopedDiagnosticHandler handler(&context,
                                   [&](Diagnostic &diagnostic) { said = diagnostic.str(); });
-  ModelFile file;
-  if (failed(file.open(path, UnknownLoc::get(&context))))
+  ModelFile source;
+  if (failed(source.open(path, UnknownLoc::get(&context))))
     return Status::badInput(said);
   onnx::ModelProto model;
   AUTOPAR_RETURN_IF_ERROR(readWholeModel(path, model));
@@ -381,13 +388,21 @@ Status mlir::autopar::writeWeights(const std::string &path,
       return found.status();
     adapters = found.take();
   }
-  Writer writer(file, weights, std::move(adapters), model, &context);
+  Writer writer(source, weights, std::move(adapters), model, &context);
   if (Status placed = writer.placeAll(); !placed.isOk())
     return placed.at(path);
-  if (Status written = writer.writeExternal(output); !written.isOk())
-    return written.at(path);
+  // Neither file stands there unless both can.
+  auto file = OutputFile::create(output);
+  if (!file)
+    return file.status();
+  auto data = writer.writeExternal(output);
+  if (!data)
+    return data.status().at(path);
   std::string text;
   if (!model.SerializeToString(&text))
     return Status::internal(output + ": the model cannot be written");
-  return ::autopar::writeWholeFile(output, text);
+  AUTOPAR_RETURN_IF_ERROR((*file)->write(text));
+  if (*data)
+    AUTOPAR_RETURN_IF_ERROR((*data)->finish());
+  return (*file)->finish();
 }
