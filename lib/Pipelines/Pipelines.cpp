@@ -175,6 +175,7 @@ static void addTrain(OpPassManager &manager, const TrainOptions &train,
   options.optimizer = train.optimizer;
   options.schedule = train.schedule;
   options.clipNorm = train.clipNorm;
+  llvm::append_range(options.lrScale, train.rateScales);
   options.gradientType = precision.gradient;
   options.lossScale = precision.lossScale;
   manager.addPass(createBuildTrainingStepPass(options));

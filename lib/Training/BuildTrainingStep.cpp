@@ -4,6 +4,7 @@
 #include "autopar/Training/Passes.h"
 
 #include "NormalizeAgain.h"
+#include "RateScales.h"
 
 #include "autopar/Dialect/AutoPar/Gradients/Differentiate.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
@@ -14,6 +15,8 @@
 #include "autopar/Training/MixedPrecision.h"
 #include "autopar/Training/Optimizers.h"
 #include "autopar/Training/UpdateFormulas.h"
+
+#include <map>
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_BUILDTRAININGSTEPPASS
@@ -40,12 +43,14 @@ struct Trained {
   std::string name;
   bool decays = true;
   Value gradient;
+  double rateScale = 1; ///< of the learning rate
 };
 
 class StepBuilder {
 public:
-  StepBuilder(func::FuncOp function, double clipNorm, StringRef gradientType)
-      : function(function), clipNorm(clipNorm), gradientType(gradientType),
+  StepBuilder(func::FuncOp function, double clipNorm, StringRef gradientType,
+              ArrayRef<std::string> rateScales)
+      : function(function), clipNorm(clipNorm), gradientType(gradientType), rateScales(rateScales),
         builder(function.getBody().front().getTerminator()), b(builder, function.getLoc()),
         ids(function.getBody().front()) {}
 
@@ -82,7 +87,7 @@ public:
     nameNew("loss");
     findOwnState();
     enter("");
-    if (failed(checkGradientType()) || failed(findTrained(*loss)))
+    if (failed(checkGradientType()) || failed(findTrained(*loss)) || failed(scaleRates()))
       return failure();
     enter("backward");
     results.push_back({loss->value, "loss", true, true});
@@ -195,6 +200,16 @@ private:
     normalizeAgain(function.getBody().front(), lastMarked);
     unscaleGradients();
     return success();
+  }
+
+  LogicalResult scaleRates() {
+    Operation *module = function->getParentOp();
+    FailureOr<RateScales> scales = RateScales::of(module, rateScales);
+    if (failed(scales))
+      return failure();
+    for (Trained &parameter : trained)
+      parameter.rateScale = scales->scaleOf(ParameterNames(parameter.argument));
+    return scales->checkUsed(module);
   }
 
   void scaleLoss(MutableArrayRef<std::pair<Value, Value>> seeds) {
@@ -312,16 +327,21 @@ private:
     // Skipped steps are no steps of the optimizer.
     if (scaling)
       count = b.sub(count, b.cast(LossScaling::skippedSteps(scalingState), builder.getF64Type()));
-    SmallVector<Value> shared = optimizer.shared(b, rateNow, count);
+    std::map<double, SmallVector<Value>> shared; ///< by the scale of the rate
+    for (const Trained &parameter : trained)
+      if (SmallVector<Value> &group = shared[parameter.rateScale]; group.empty())
+        group = optimizer.shared(
+            b, parameter.rateScale == 1 ? rateNow : b.scale(rateNow, parameter.rateScale), count);
     nameNew("optimizer");
     SmallVector<StepResult> metrics = std::exchange(results, {});
     SmallVector<StepResult> states;
     UpdateFormulas formulas(function, optimizerName, optimizer);
     for (auto [number, parameter] : llvm::enumerate(trained)) {
       Operation *before = lastOp();
-      UpdateOp next = formulas.apply(b, parameter.argument, parameter.gradient,
-                                     ArrayRef(kept).slice(number * keptEach, keptEach), shared,
-                                     {clipFactor, isFinite}, parameter.decays);
+      UpdateOp next =
+          formulas.apply(b, parameter.argument, parameter.gradient,
+                         ArrayRef(kept).slice(number * keptEach, keptEach),
+                         shared[parameter.rateScale], {clipFactor, isFinite}, parameter.decays);
       nameNew(parameter.name + "/update", next, before);
       results.push_back({next.getResult(0), parameter.name});
       for (auto [value, name] : llvm::zip_equal(next.getResults().drop_front(),
@@ -418,6 +438,7 @@ private:
   func::FuncOp function;
   double clipNorm;
   StringRef gradientType;
+  ArrayRef<std::string> rateScales;
   OpBuilder builder;
   FormulaBuilder b;
   UniqueIds ids;
@@ -441,7 +462,7 @@ struct BuildTrainingStepPass
       getOperation().emitError("expected a function @main of one block to train");
       return signalPassFailure();
     }
-    if (failed(StepBuilder(function, clipNorm, gradientType)
+    if (failed(StepBuilder(function, clipNorm, gradientType, lrScale)
                    .build(loss, optimizer, schedule, lossScale)))
       signalPassFailure();
   }

@@ -30,11 +30,12 @@ FailureOr<NamePatterns> NamePatterns::of(Operation *module, StringRef flag,
   NamePatterns made;
   made.flag = flag;
   for (const std::string &text : texts) {
-    llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(text);
+    auto own = std::make_shared<const std::string>(text);
+    llvm::Expected<llvm::GlobPattern> glob = llvm::GlobPattern::create(*own);
     if (!glob)
       return module->emitError() << flag << ": \"" << text
                                  << "\" is no pattern: " << llvm::toString(glob.takeError());
-    made.patterns.push_back({text, std::move(*glob)});
+    made.patterns.push_back({std::move(own), std::move(*glob)});
   }
   return made;
 }
@@ -54,7 +55,7 @@ NamePatterns::Match NamePatterns::match(const ParameterNames &names) {
 LogicalResult NamePatterns::checkUsed(Operation *module, StringRef what) const {
   for (const Pattern &pattern : patterns)
     if (!pattern.isUsed)
-      return module->emitError() << flag << ": no " << what << " is called \"" << pattern.text
+      return module->emitError() << flag << ": no " << what << " is called \"" << *pattern.text
                                  << "\"; names as in the model file, * stands for any characters";
   return success();
 }

@@ -5,6 +5,8 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/GlobPattern.h"
 
+#include <memory>
+
 namespace mlir::autopar {
 
 /// What a parameter is called: by the model file and, where the exporter computed it from tensors
@@ -33,12 +35,12 @@ public:
 
 private:
   struct Pattern {
-    std::string text;
+    std::shared_ptr<const std::string> text; ///< which the glob refers to
     llvm::GlobPattern glob;
     bool isUsed = false;
 
-    bool isName() const { return StringRef(text).find_first_of("*?[{\\") == StringRef::npos; }
-    bool isSpecific() const { return StringRef(text).find_first_not_of("*?") != StringRef::npos; }
+    bool isName() const { return StringRef(*text).find_first_of("*?[{\\") == StringRef::npos; }
+    bool isSpecific() const { return StringRef(*text).find_first_not_of("*?") != StringRef::npos; }
   };
   StringRef flag;
   SmallVector<Pattern> patterns;

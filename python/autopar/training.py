@@ -2,7 +2,7 @@
 """What training adds to a compilation, as values: `autopar.compile("m.onnx", train=autopar.Train(...))`."""
 
 import dataclasses
-from typing import Any, List, Optional, Sequence, Union
+from typing import Any, List, Mapping, Optional, Sequence, Union
 
 
 class Optimizer:
@@ -74,6 +74,7 @@ class Train:
     loss: "softmax_cross_entropy(logits, labels)", another loss of docs/Training.md, or the output that is the loss.
     optimizer: one of the classes above, or its words.
     schedule: how the learning rate follows from the step: "cosine(warmup=100, steps=2000)". None: it does not.
+    lr_scale: patterns of parameter names, and what their learning rate is multiplied with: {"classifier*": 10}; the first that fits counts.
     clip_norm: the largest norm of all gradients together. None: any.
     micro_batches: parts of the batch, computed one after the other; their gradients add up.
     freeze, train_only: patterns of parameter names, or one.
@@ -102,12 +103,15 @@ class Train:
     keep_bf16: Union[str, Sequence[str]] = ()
     adapters: Optional[str] = None
     adapt: Union[str, Sequence[str]] = ()
+    lr_scale: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def words(self) -> List[str]:
         """The words of autopar-compile's command line."""
         words = ["--train", f"loss={self.loss}", "--optimizer", str(self.optimizer)]
         if self.schedule is not None:
             words += ["--lr-schedule", self.schedule]
+        if self.lr_scale:
+            words += ["--lr-scale", ",".join(f"{pattern}={scale!r}" for pattern, scale in dict(self.lr_scale).items())]
         if self.clip_norm is not None:
             words += ["--clip-norm", repr(self.clip_norm)]
         if self.adapters is not None:

@@ -14,6 +14,15 @@
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,x)" 2>&1 | FileCheck %s --check-prefix=TYPE
 // TYPE: error: loss "mse(y,x)": expected the input "x" to be tensor<2x5xf32>, it is tensor<2x4xf32>
 
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) lr-scale=w=fast" 2>&1 | FileCheck %s --check-prefix=RATE
+// RATE: error: lr-scale: expected pattern=number, as in classifier*=10, with a positive number (--freeze keeps values), got "w=fast"
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) lr-scale=w=0" 2>&1 | FileCheck %s --check-prefix=NOUGHT
+// NOUGHT: error: lr-scale: {{.*}} got "w=0"
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) lr-scale=v*=2" 2>&1 | FileCheck %s --check-prefix=RATED
+// RATED: error: lr-scale: no parameter that is trained, and that no pattern before has, is called "v*"
+
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,w)" 2>&1 | FileCheck %s --check-prefix=PARAMETER
 // PARAMETER: error: loss "mse(y,w)": the target "w" is a parameter of the model
 

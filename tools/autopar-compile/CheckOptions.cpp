@@ -59,11 +59,11 @@ Status Options::checkNumbers() const {
 
 Status Options::checkTraining() const {
   bool asksTraining = optimizer.getNumOccurrences() || schedule.getNumOccurrences() ||
-                      clipNorm.getNumOccurrences() || freeze.getNumOccurrences() ||
-                      trainOnly.getNumOccurrences() || gradientType.getNumOccurrences() ||
-                      lossScale.getNumOccurrences();
+                      clipNorm.getNumOccurrences() || rateScales.getNumOccurrences() ||
+                      freeze.getNumOccurrences() || trainOnly.getNumOccurrences() ||
+                      gradientType.getNumOccurrences() || lossScale.getNumOccurrences();
   if (asksTraining && train.empty())
-    return usage("--optimizer, --lr-schedule, --clip-norm, --freeze, --train-only, "
+    return usage("--optimizer, --lr-schedule, --lr-scale, --clip-norm, --freeze, --train-only, "
                  "--gradient-dtype and --loss-scale need --train \"loss=...\"");
   if (!adapt.empty() && adapters.empty())
     return usage("--adapt names what --adapters \"lora(rank=8)\" is for: expected it too");

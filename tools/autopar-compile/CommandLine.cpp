@@ -106,6 +106,7 @@ void Options::setTraining(CompileOptions &options) const {
     options.train.schedule = schedule;
     options.train.clipNorm = clipNorm;
     options.train.freeze.assign(freeze.begin(), freeze.end());
+    options.train.rateScales.assign(rateScales.begin(), rateScales.end());
     options.train.trainOnly.assign(trainOnly.begin(), trainOnly.end());
   }
 }

@@ -110,6 +110,10 @@ struct Options {
       cl::cat(category)};
   cl::opt<double> clipNorm{"clip-norm", cl::desc("largest norm of all gradients together"),
                            cl::init(0), cl::cat(category)};
+  cl::list<std::string> rateScales{
+      "lr-scale", cl::CommaSeparated,
+      cl::desc("patterns of parameters, and what their learning rate is multiplied with"),
+      cl::value_desc("classifier*=10,..."), cl::cat(category)};
   cl::list<std::string> freeze{"freeze", cl::CommaSeparated,
                                cl::desc("parameters that keep their values (patterns with *)"),
                                cl::value_desc("name,..."), cl::cat(category)};

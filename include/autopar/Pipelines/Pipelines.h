@@ -166,6 +166,7 @@ struct TrainOptions {
   std::string schedule;  ///< cosine(warmup=100, steps=2000): lib/Training/LearningRates.h
   double clipNorm = 0;   ///< largest norm of all gradients together; 0: any
   std::vector<std::string> freeze, trainOnly; ///< patterns of parameter names
+  std::vector<std::string> rateScales;        ///< "pattern=factor" of the learning rate
   std::string offload =
       "none";           ///< what lies in host memory: none, or state (that of the optimizer)
   std::string adapters; ///< lora(rank=8): autopar/Training/Adapters.h; for inference too

@@ -165,6 +165,7 @@ def BuildTrainingStepPass : Pass<"autopar-build-training-step", "mlir::ModuleOp"
     Option<"loss", "loss", "std::string", "\"\"", "loss function, such as softmax_cross_entropy(logits,labels)">,
     Option<"optimizer", "optimizer", "std::string", "\"sgd\"", "optimizer, such as adamw(lr=3e-4,weight_decay=0.1)">,
     Option<"schedule", "lr-schedule", "std::string", "\"\"", "learning-rate schedule, such as cosine(warmup=100,steps=2000)">,
+    ListOption<"lrScale", "lr-scale", "std::string", "patterns of parameters, and what their learning rate is multiplied with: head*=10">,
     Option<"clipNorm", "clip-norm", "double", "0", "largest norm of all gradients together; 0 = any">,
     Option<"gradientType", "gradient-dtype", "std::string", "\"f32\"",
            "what products yield the gradients of parameters in, and ranks sum them in: f32, or the narrow precision of the function">,
