@@ -81,7 +81,9 @@ private:
     size_t next = results.size(); // the parameter's
     for ([[maybe_unused]] StringRef name : optimizer.stateNames())
       state.push_back(drawState(b.typeOf(parameter), ++next));
-    SmallVector<Value> shared = optimizer.shared(b, b.splat(scalar, 0.1), b.splat(scalar, 3));
+    // In groups of rates of their own.
+    double rate = cast<BlockArgument>(parameter).getArgNumber() % 2 ? 0.1 : 0.05;
+    SmallVector<Value> shared = optimizer.shared(b, b.splat(scalar, rate), b.splat(scalar, 3));
     UpdateOp updated = formulas.apply(b, parameter, gradient, state, shared, {}, /*decays=*/true);
     llvm::append_range(results, updated.getResults());
   }
