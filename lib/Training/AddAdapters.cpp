@@ -6,6 +6,7 @@
 #include "NamePatterns.h"
 
 #include "autopar/Dialect/AutoPar/Gradients/FormulaBuilder.h"
+#include "autopar/Dialect/AutoPar/IR/AdapterNames.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/DrawnOrigin.h"
 #include "autopar/Dialect/AutoPar/IR/UniqueIds.h"
@@ -172,7 +173,7 @@ private:
              FormulaBuilder::typeOf(b).getNumElements();
     }));
     StringRef name = names.sources.size() == 1 ? names.sources.front() : StringRef(names.own);
-    return name.take_front(name.rfind(".weight")).str();
+    return adaptedModule(name);
   }
 
   BlockArgument parameter(const Twine &name, ArrayRef<int64_t> shape, Type element,
@@ -199,9 +200,8 @@ private:
     if (!element.isF64())
       element = Float32Type::get(function.getContext());
     std::string name = moduleOf(product);
-    pair.first = parameter(name + ".lora_A.weight", {adapters.rank, product.in()}, element, kFirst);
-    pair.second =
-        parameter(name + ".lora_B.weight", {product.out(), adapters.rank}, element, kSecond);
+    pair.first = parameter(name + kAdapterA, {adapters.rank, product.in()}, element, kFirst);
+    pair.second = parameter(name + kAdapterB, {product.out(), adapters.rank}, element, kSecond);
     return pair;
   }
 

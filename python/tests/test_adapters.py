@@ -184,6 +184,18 @@ def test_what_else_reads_a_matrix_would_read_its_adapter_too(tmp_path: pathlib.P
         autopar.update_onnx(tmp_path / "gpt2.onnx", tmp_path / "lora.safetensors", tmp_path / "new.onnx", adapters="lora(rank=2)")
 
 
+def test_what_a_branch_reads_gets_no_adapter(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """It may do something else with the matrix."""
+    model = onnx.load(folder / "plain.onnx")
+    value = helper.make_tensor_value_info("w", onnx.TensorProto.FLOAT, [WIDTH, WIDTH])
+    branch = helper.make_graph([helper.make_node("Identity", ["up.weight"], ["w"])], "branch", [], [value])
+    model.graph.initializer.append(numpy_helper.from_array(np.array(True), "yes"))
+    model.graph.node.append(helper.make_node("If", ["yes"], ["unused"], then_branch=branch, else_branch=branch))
+    onnx.save(model, tmp_path / "model.onnx")
+    with pytest.raises(autopar.Error, match="'up.weight' cannot be added to it: it is read by an output or a branch, too"):
+        autopar.update_onnx(tmp_path / "model.onnx", folder / "start.safetensors", tmp_path / "new.onnx", adapters=ADAPTERS)
+
+
 def test_serving_needs_adapters(folder: pathlib.Path) -> None:
     """A model without its adapters would be another one."""
     compiled = autopar.compile(folder / "plain.onnx", folder / "empty.bin", options=["--adapters", ADAPTERS])

@@ -4,28 +4,25 @@
 
 #include "Proto.h"
 
+#include "autopar/Dialect/AutoPar/IR/AdapterNames.h"
+#include "llvm/ADT/STLExtras.h"
+
 #include <cstring>
+#include <optional>
 
 using namespace mlir;
 using namespace mlir::autopar;
 using ::autopar::DataType;
 using ::autopar::Status;
 
-static constexpr StringLiteral kA = ".lora_A.weight", kB = ".lora_B.weight";
-
-/// As adapters are called: the name without the word `weight`.
-static std::string moduleOf(StringRef matrix) {
-  return matrix.take_front(matrix.rfind(".weight")).str();
-}
-
 ::autopar::Result<MergeAdapters> MergeAdapters::of(const std::map<std::string, Weight> &weights,
                                                    const AdapterSizes &sizes) {
   MergeAdapters adapters;
   for (const auto &[name, weight] : weights) {
     StringRef module = name;
-    if (module.consume_back(kA))
+    if (module.consume_back(kAdapterA))
       adapters.pairs[module.str()].a = &weight;
-    else if (module.consume_back(kB))
+    else if (module.consume_back(kAdapterB))
       adapters.pairs[module.str()].b = &weight;
   }
   if (adapters.pairs.empty())
@@ -38,17 +35,18 @@ static std::string moduleOf(StringRef matrix) {
   };
   for (const auto &[module, pair] : adapters.pairs)
     if (!isMatrix(pair.a, 0) || !isMatrix(pair.b, 1))
-      return Status::badInput("the adapter of '" + module + "': expected " + module + kA.str() +
-                              " of f32, [" + std::to_string(sizes.rank) + ", in], and " + module +
-                              kB.str() + ", [out, " + std::to_string(sizes.rank) + "]");
+      return Status::badInput("the adapter of '" + module + "': expected " + module +
+                              kAdapterA.str() + " of f32, [" + std::to_string(sizes.rank) +
+                              ", in], and " + module + kAdapterB.str() + ", [out, " +
+                              std::to_string(sizes.rank) + "]");
   return adapters;
 }
 
 std::vector<std::string> MergeAdapters::namesFor(StringRef matrix) const {
-  std::string module = moduleOf(matrix);
+  std::string module = adaptedModule(matrix);
   if (!pairs.count(module))
     return {};
-  return {module + kA.str(), module + kB.str()};
+  return {module + kAdapterA.str(), module + kAdapterB.str()};
 }
 
 namespace {
@@ -60,10 +58,33 @@ static Use flipped(Use use) {
   return use == Use::Plain ? Use::Transposed : use == Use::Transposed ? Use::Plain : use;
 }
 
-/// What all nodes do that read the value; `reader` becomes one that does something else.
-static Use useOf(const std::string &value, const onnx::GraphProto &graph, std::string &reader) {
-  std::optional<Use> common;
+/// Whether something other than a node of the graph reads the value: who takes its outputs, or a
+/// branch, and there nodes too.
+static bool isReadElsewhere(const std::string &value, const onnx::GraphProto &graph) {
+  if (llvm::any_of(graph.output(), [&](const auto &output) { return output.name() == value; }))
+    return true;
   for (const onnx::NodeProto &node : graph.node())
+    for (const onnx::AttributeProto &attribute : node.attribute())
+      if (attribute.has_g() &&
+          (isReadElsewhere(value, attribute.g()) ||
+           llvm::any_of(attribute.g().node(), [&](const onnx::NodeProto &inner) {
+             return llvm::is_contained(inner.input(), value);
+           })))
+        return true;
+  return false;
+}
+
+/// What all nodes from `first` on do that read the value; `reader` becomes what does something
+/// else.
+static Use useOf(const std::string &value, const onnx::GraphProto &graph, int first,
+                 std::string &reader) {
+  std::optional<Use> common;
+  if (isReadElsewhere(value, graph)) {
+    reader = "an output or a branch";
+    return Use::Else;
+  }
+  for (int n = first; n < graph.node_size(); ++n) {
+    const onnx::NodeProto &node = graph.node(n);
     for (int i = 0; i < node.input_size(); ++i) {
       if (node.input(i) != value)
         continue;
@@ -74,10 +95,10 @@ static Use useOf(const std::string &value, const onnx::GraphProto &graph, std::s
         for (const onnx::AttributeProto &attribute : node.attribute())
           if (attribute.name() == "transB" && attribute.i() != 0)
             use = Use::Transposed;
-      } else if (op == "Transpose") {
-        use = flipped(useOf(node.output(0), graph, reader));
-      } else if (op == "Identity" || op == "Cast") {
-        use = useOf(node.output(0), graph, reader);
+      } else if (node.output_size() == 1 && op == "Transpose") {
+        use = flipped(useOf(node.output(0), graph, n + 1, reader));
+      } else if (node.output_size() == 1 && (op == "Identity" || op == "Cast")) {
+        use = useOf(node.output(0), graph, n + 1, reader);
       }
       if (use == Use::Else || (common && *common != use)) {
         if (reader.empty())
@@ -86,14 +107,15 @@ static Use useOf(const std::string &value, const onnx::GraphProto &graph, std::s
       }
       common = use;
     }
+  }
   return common.value_or(Use::Else);
 }
 
 Status MergeAdapters::addTo(const onnx::TensorProto &tensor, StringRef matrix,
                             const onnx::GraphProto &graph, std::string &values) const {
-  const Pair &pair = pairs.at(moduleOf(matrix));
+  const Pair &pair = pairs.at(adaptedModule(matrix));
   std::string reader;
-  Use use = useOf(tensor.name(), graph, reader);
+  Use use = useOf(tensor.name(), graph, 0, reader);
   auto refuse = [&](const std::string &why) {
     return Status::badInput("the adapter of '" + tensor.name() + "' cannot be added to it: " + why);
   };

@@ -11,6 +11,7 @@
 #include "TensorData.h"
 
 #include "autopar/Base/OutputFile.h"
+#include "autopar/Base/TransposeBytes.h"
 #include "autopar/Interfaces/ElementTypes.h"
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/STLExtras.h"
@@ -58,16 +59,6 @@ std::string shapeText(ArrayRef<int64_t> shape) {
   llvm::interleaveComma(shape, out);
   out << "]";
   return text;
-}
-
-std::string transposed(std::string_view bytes, int64_t rows, int64_t columns) {
-  std::string result(bytes.size(), '\0');
-  size_t size = bytes.size() / static_cast<size_t>(std::max<int64_t>(1, rows * columns));
-  for (int64_t row = 0; row < rows; ++row)
-    for (int64_t column = 0; column < columns; ++column)
-      std::memcpy(result.data() + static_cast<size_t>(column * rows + row) * size,
-                  bytes.data() + static_cast<size_t>(row * columns + column) * size, size);
-  return result;
 }
 
 class Writer {
@@ -164,12 +155,15 @@ std::optional<Writer::Recipe> Writer::recipeFor(const onnx::TensorProto &stored,
       std::reverse(shape.begin(), shape.end());
     Type element = type->getElementType();
     if (!isElementType(element) || dataTypeOf(element) != weight->dtype ||
+        (recipe.found.isTransposed && shape.size() != 2) ||
         type->getShape() != ArrayRef<int64_t>(shape))
       return Status::badInput(tensor.name() + " is " + dataTypeName(tensor.data_type()).str() +
                               " " + shapeText(type->getShape()) + " in the model, its new value " +
                               std::string(name(weight->dtype)) + " " + shapeText(shape));
-    values = recipe.found.isTransposed ? transposed(weight->bytes, shape[1], shape[0])
-                                       : std::string(weight->bytes);
+    values = weight->bytes;
+    if (recipe.found.isTransposed)
+      ::autopar::transposeBytes(weight->bytes.data(), values.data(), shape[1], shape[0],
+                                static_cast<size_t>(::autopar::byteSize(weight->dtype)));
   } else {
     FailureOr<TensorPlace> place =
         file.locate(tensor, static_cast<uint64_t>(storedBytes(*type)), error);

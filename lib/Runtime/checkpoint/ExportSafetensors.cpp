@@ -4,6 +4,7 @@
 #include "../data/MappedFile.h"
 #include "CheckpointIndex.h"
 #include "DurableFile.h"
+#include "autopar/Base/TransposeBytes.h"
 #include "autopar/Runtime/SafetensorsFile.h"
 
 #include <cerrno>
@@ -14,18 +15,6 @@
 
 namespace autopar::runtime {
 namespace {
-
-/// A matrix of this shape, out of its transpose.
-std::vector<uint8_t> transposed(const std::vector<uint8_t> &bytes,
-                                const std::vector<int64_t> &shape, size_t elementBytes) {
-  auto rows = size_t(shape[0]), columns = size_t(shape[1]);
-  std::vector<uint8_t> result(bytes.size());
-  for (size_t row = 0; row < rows; ++row)
-    for (size_t column = 0; column < columns; ++column)
-      std::memcpy(result.data() + (row * columns + column) * elementBytes,
-                  bytes.data() + (column * rows + row) * elementBytes, elementBytes);
-  return result;
-}
 
 Status writeWhole(const CheckpointIndex &index, const std::string &from, const std::string &path,
                   const std::map<std::string, const artifact::Port *> &ports) {
@@ -52,8 +41,11 @@ Status writeWhole(const CheckpointIndex &index, const std::string &from, const s
       copyBoxToGlobal((*part)->data() + piece.begin, piece.box.extent, piece.box, whole.data(),
                       tensor.shape, byteSize(tensor.dtype));
     }
-    if (!exported[i]->transposeOf.empty())
-      whole = transposed(whole, entries[i].shape, size_t(byteSize(tensor.dtype)));
+    if (!exported[i]->transposeOf.empty()) {
+      std::vector<uint8_t> stored = whole;
+      transposeBytes(stored.data(), whole.data(), tensor.shape[0], tensor.shape[1],
+                     size_t(byteSize(tensor.dtype)));
+    }
     AUTOPAR_RETURN_IF_ERROR(file.append(whole.data(), whole.size()));
   }
   AUTOPAR_RETURN_IF_ERROR(file.finish());

@@ -19,8 +19,8 @@ uint64_t hash(const std::string &text) {
   return value;
 }
 
-/// Close to N(0, 1), and a tenth of the time of a logarithm and a cosine: the sum of four even
-/// numbers (Irwin; Hall, Biometrika 19, 1927), which is within 3.47.
+/// Close to N(0, 1), without a logarithm and a cosine: the sum of four even numbers (Irwin; Hall,
+/// Biometrika 19, 1927), which is within 3.47.
 float normal(uint64_t bits) {
   constexpr uint64_t part = 0xffff;
   auto sum = int32_t((bits & part) + (bits >> 16 & part) + (bits >> 32 & part) + (bits >> 48));

