@@ -106,6 +106,7 @@ public:
     out.shape = list(p.shape());
     out.buffer = p.buffer();
     out.guards = p.guards();
+    out.evaluated = p.evaluated();
     if (const fb::Limits *limits = p.limits()) {
       out.limits = Limits{limits->least(), limits->most(), {}};
       if (limits->has_exception())

@@ -125,6 +125,8 @@ private:
       out << (s.drawn.empty() ? " absent" : " drawn \"" + s.drawn + "\"");
     if (port.guards)
       out << " guards";
+    if (port.evaluated)
+      out << " evaluated";
     if (port.limits) {
       out << " within [" << port.limits->least << ", " << port.limits->most << "]";
       if (port.limits->exception)

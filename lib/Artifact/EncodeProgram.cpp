@@ -58,7 +58,7 @@ public:
       limits = fb::CreateLimits(builder, p.limits->least, p.limits->most,
                                 p.limits->exception.has_value(), p.limits->exception.value_or(0));
     return fb::CreatePort(builder, uint8_t(p.role), name, uint8_t(p.dtype), shape, p.buffer, source,
-                          p.guards, limits, p.microBatches, modelShape, transposeOf);
+                          p.guards, limits, p.microBatches, modelShape, transposeOf, p.evaluated);
   }
 
   Offset<fb::MatmulGeometry> encode(const MatmulGeometry &g) {

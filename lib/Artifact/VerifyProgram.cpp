@@ -113,6 +113,10 @@ private:
     bool isScalar = p.shape.empty() && (p.dtype == DataType::F32 || p.dtype == DataType::F64);
     if (p.guards && (p.role != Role::Metric || !isScalar))
       return bad("only a metric that is an f32 or f64 scalar may guard");
+    bool isFloat = p.dtype >= DataType::F16 && p.dtype <= DataType::F64;
+    if (p.evaluated &&
+        (p.role != Role::Metric || !isFloat || checkedBytes(p.shape, p.dtype) != byteSize(p.dtype)))
+      return bad("only a metric of one float may be evaluated");
     bool isInteger = p.dtype >= DataType::I8 && p.dtype <= DataType::U64;
     if (p.limits && (p.role != Role::Input || !isInteger || p.limits->least > p.limits->most))
       return bad("only an input of integers may have limits, the lower one first");

@@ -172,6 +172,7 @@ static void addTrain(OpPassManager &manager, const TrainOptions &train,
     return;
   BuildTrainingStepPassOptions options;
   options.loss = train.loss;
+  options.metrics = train.metrics;
   options.optimizer = train.optimizer;
   options.schedule = train.schedule;
   options.clipNorm = train.clipNorm;

@@ -98,6 +98,7 @@ struct ProgramEmitter {
       if (port.getBuffer())
         emitted.buffer = indices.buffers.lookup(port.getBuffer());
       emitted.guards = port.getGuards();
+      emitted.evaluated = port.getEvaluated();
       if (auto shape = port.getModelShape())
         emitted.modelShape = listOf(*shape);
       emitted.transposeOf = port.getTransposeOf().value_or("").str();

@@ -10,8 +10,8 @@
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/DrawnOrigin.h"
 #include "autopar/Dialect/AutoPar/IR/UniqueIds.h"
-#include "autopar/Training/Losses.h"
 #include "autopar/Training/Passes.h"
+#include "autopar/Training/StepSignature.h"
 #include "llvm/ADT/MapVector.h"
 
 #include <cmath>

@@ -12,8 +12,10 @@
 #include "autopar/Training/LearningRates.h"
 #include "autopar/Training/LossScaling.h"
 #include "autopar/Training/Losses.h"
+#include "autopar/Training/Metrics.h"
 #include "autopar/Training/MixedPrecision.h"
 #include "autopar/Training/Optimizers.h"
+#include "autopar/Training/StepSignature.h"
 #include "autopar/Training/UpdateFormulas.h"
 
 #include <map>
@@ -34,7 +36,8 @@ struct StepResult {
   Value value;
   std::string name;
   bool isMetric = false;
-  bool guards = false; ///< must be finite for the step to change anything
+  bool guards = false;      ///< must be finite for the step to change anything
+  bool isEvaluated = false; ///< also known without a step
 };
 
 /// One trained parameter.
@@ -54,8 +57,8 @@ public:
         builder(function.getBody().front().getTerminator()), b(builder, function.getLoc()),
         ids(function.getBody().front()) {}
 
-  LogicalResult build(StringRef lossText, StringRef optimizerText, StringRef scheduleText,
-                      StringRef scaleText) {
+  LogicalResult build(StringRef lossText, StringRef metricsText, StringRef optimizerText,
+                      StringRef scheduleText, StringRef scaleText) {
     Result<Call> lossCall = Call::parse("loss", lossText.str());
     if (!lossCall)
       return refuse(lossCall.status());
@@ -85,12 +88,15 @@ public:
       return refuse(loss.status());
     nameSlope(*loss);
     nameNew("loss");
+    if (failed(addMetrics(metricsText, *lossCall)))
+      return failure();
     findOwnState();
     enter("");
     if (failed(checkGradientType()) || failed(findTrained(*loss)) || failed(scaleRates()))
       return failure();
     enter("backward");
-    results.push_back({loss->value, "loss", true, true});
+    results.push_back({loss->value, "loss", true, true, true});
+    results.append(metrics);
     clip();
     update(optimizerCall->name, **optimizer, schedule);
     enter("update");
@@ -101,6 +107,21 @@ public:
 private:
   LogicalResult refuse(const ::autopar::Status &status) {
     return function.emitError() << status.message();
+  }
+
+  /// They are of the forward pass.
+  LogicalResult addMetrics(StringRef text, const Call &loss) {
+    Result<std::vector<Metric>> parsed = parseMetrics(text);
+    if (!parsed)
+      return refuse(parsed.status());
+    for (Metric &metric : *parsed) {
+      Result<Value> value = buildMetric(function, metric.call, loss);
+      if (!value)
+        return refuse(value.status());
+      metrics.push_back({*value, metric.name, true, false, true});
+      nameNew(metric.name);
+    }
+    return success();
   }
 
   /// Names what was built since the last call: the last operation `id`, the others `id/kind`. All
@@ -333,7 +354,7 @@ private:
         group = optimizer.shared(
             b, parameter.rateScale == 1 ? rateNow : b.scale(rateNow, parameter.rateScale), count);
     nameNew("optimizer");
-    SmallVector<StepResult> metrics = std::exchange(results, {});
+    SmallVector<StepResult> told = std::exchange(results, {});
     SmallVector<StepResult> states;
     UpdateFormulas formulas(function, optimizerName, optimizer);
     for (auto [number, parameter] : llvm::enumerate(trained)) {
@@ -355,16 +376,16 @@ private:
     results.append(states);
     results.append(ownState);
     if (scaling)
-      updateScale(metrics);
-    results.append(metrics);
+      updateScale(told);
+    results.append(told);
   }
 
-  void updateScale(SmallVector<StepResult> &metrics) {
+  void updateScale(SmallVector<StepResult> &told) {
     SmallVector<Value> next = scaling->next(b, scalingState, isFinite);
     for (auto [value, name] : llvm::zip_equal(next, scaling->stateNames()))
       results.push_back({value, name.str()});
-    metrics.push_back({scale, "loss_scale", true});
-    metrics.push_back(
+    told.push_back({scale, "loss_scale", true});
+    told.push_back(
         {b.cast(LossScaling::skippedSteps(next), builder.getF64Type()), "skipped_steps", true});
     nameNew("loss_scale/update");
   }
@@ -420,6 +441,8 @@ private:
         list.set("autopar.metric", builder.getUnitAttr());
       if (result.guards)
         list.set("autopar.guard", builder.getUnitAttr());
+      if (result.isEvaluated)
+        list.set(kEvaluatedAttribute, builder.getUnitAttr());
       attributes.push_back(list.getDictionary(builder.getContext()));
     }
     Block &body = function.getBody().front();
@@ -443,7 +466,7 @@ private:
   FormulaBuilder b;
   UniqueIds ids;
   SmallVector<Trained> trained;
-  SmallVector<StepResult> results, ownState;
+  SmallVector<StepResult> results, metrics, ownState;
   std::optional<LossScaling> scaling;
   SmallVector<Value> scalingState;
   Value scale, isFinite; ///< scalars; null without scaling
@@ -463,7 +486,7 @@ struct BuildTrainingStepPass
       return signalPassFailure();
     }
     if (failed(StepBuilder(function, clipNorm, gradientType, lrScale)
-                   .build(loss, optimizer, schedule, lossScale)))
+                   .build(loss, metrics, optimizer, schedule, lossScale)))
       signalPassFailure();
   }
 };

@@ -16,8 +16,11 @@ static bool belongsToWord(char c) {
 }
 
 Status Call::errorAt(size_t position, const std::string &message) const {
-  return Status::badInput(what + " \"" + text + "\": " + message + " at character " +
-                          std::to_string(position + 1));
+  return error(message + " at character " + std::to_string(position + 1));
+}
+
+Status Call::error(const std::string &message) const {
+  return Status::badInput(what + " \"" + text + "\": " + message);
 }
 
 Result<Call> Call::parse(const std::string &what, const std::string &text) {

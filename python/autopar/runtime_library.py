@@ -11,7 +11,7 @@ from .errors import Error
 from .tools import find_library
 
 FILE = "libautopar_runtime.so"
-API_VERSION = 5
+API_VERSION = 6
 EXIT_MISSING = 69
 EXIT_MISMATCH = 78
 
@@ -37,6 +37,8 @@ _SIGNATURES = {
     "autoparSetInput": (c_int32, [_SESSION, c_char_p, c_int32, c_int32, POINTER(c_int64), c_void_p]),
     "autoparRun": (c_int32, [_SESSION, c_int64]),
     "autoparSkipNonFinite": (None, [_SESSION, c_int32]),
+    "autoparEvaluatedCount": (c_int32, [_SESSION]),
+    "autoparEvaluated": (c_char_p, [_SESSION, c_int32]),
     "autoparEvaluate": (c_int32, [_SESSION, POINTER(c_double)]),
     "autoparSetLearningRate": (c_int32, [_SESSION, c_double]),
     "autoparSaveCheckpoint": (c_int32, [_SESSION, c_char_p]),

@@ -75,13 +75,14 @@ class Session:
             runtime_library.check(self._library.autoparRun(session, steps))
             return {port.name: self._output(session, port) for port in self.outputs}
 
-    def evaluate(self, inputs: Mapping[str, np.ndarray]) -> float:
-        """The loss of a training step on the inputs; neither parameters nor state change."""
-        arrays, loss = self._arrays(inputs), ctypes.c_double()
+    def evaluate(self, inputs: Mapping[str, np.ndarray]) -> Dict[str, float]:
+        """"loss" of a training step on the inputs, and the metrics that it was compiled with; neither parameters nor state change."""
+        arrays = self._arrays(inputs)
         with self._opened() as session:
             self._set_inputs(session, arrays)
-            runtime_library.check(self._library.autoparEvaluate(session, ctypes.byref(loss)))
-        return loss.value
+            values = (ctypes.c_double * max(1, self._library.autoparEvaluatedCount(session)))()
+            runtime_library.check(self._library.autoparEvaluate(session, values))
+            return {self._library.autoparEvaluated(session, index).decode(): value for index, value in enumerate(values)}
 
     def set_learning_rate(self, rate: float) -> None:
         """The rate of the steps to come, in place of the optimizer's; a schedule scales it."""

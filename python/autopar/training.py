@@ -73,6 +73,7 @@ class Train:
 
     loss: "softmax_cross_entropy(logits, labels)", another loss of docs/Training.md, or the output that is the loss.
     optimizer: one of the classes above, or its words.
+    metrics: what else a step and Session.evaluate tell, or one: "accuracy(logits, labels)", "top5=accuracy(logits, labels, top=5)" (docs/Training.md).
     schedule: how the learning rate follows from the step: "cosine(warmup=100, steps=2000)". None: it does not.
     lr_scale: patterns of parameter names, and what their learning rate is multiplied with: {"classifier*": 10}; the first that fits counts.
     clip_norm: the largest norm of all gradients together. None: any.
@@ -103,6 +104,7 @@ class Train:
     keep_bf16: Union[str, Sequence[str]] = ()
     adapters: Optional[str] = None
     adapt: Union[str, Sequence[str]] = ()
+    metrics: Union[str, Sequence[str]] = ()
     lr_scale: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def words(self) -> List[str]:
@@ -127,7 +129,7 @@ class Train:
             words += ["--offload", self.offload]
         if self.micro_batches != 1:
             words += ["--micro-batches", str(self.micro_batches)]
-        for flag, patterns in (("--freeze", self.freeze), ("--train-only", self.train_only), ("--adapt", self.adapt), ("--keep-bf16", self.keep_bf16)):
+        for flag, patterns in (("--metric", self.metrics), ("--freeze", self.freeze), ("--train-only", self.train_only), ("--adapt", self.adapt), ("--keep-bf16", self.keep_bf16)):
             if patterns:
                 words += [flag, patterns if isinstance(patterns, str) else ",".join(patterns)]
         return words

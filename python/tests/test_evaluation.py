@@ -37,10 +37,10 @@ def test_an_evaluation_gives_the_next_loss_and_changes_nothing(gpt2: Example, tm
     with autopar.Session(artifact) as plain, autopar.Session(artifact) as watched:
         for batch, other in zip(batches, batches[1:] + batches[:1]):
             watched.evaluate(other)
-            before = watched.evaluate(batch)
+            before = watched.evaluate(batch)["loss"]
             loss = float(watched.run(batch)["loss"])
             assert before == loss == float(plain.run(batch)["loss"])
-            assert watched.evaluate(batch) != loss
+            assert watched.evaluate(batch)["loss"] != loss
 
 
 def test_a_program_without_a_loss_is_not_evaluated(gpt2: Example, tmp_path: pathlib.Path) -> None:
@@ -80,7 +80,7 @@ def test_the_evaluation_loss_is_the_mean_over_the_file_in_its_order(gpt2: Exampl
     batches = [{"input_ids": rows[0, i:i + BATCH], "labels": rows[1, i:i + BATCH]} for i in range(0, 3 * BATCH, BATCH)]
     with autopar.Session(artifact) as session:
         session.run(batches[0])
-        expected = np.mean([session.evaluate(batch) for batch in batches])
+        expected = np.mean([session.evaluate(batch)["loss"] for batch in batches])
     assert lines(tmp_path / "metrics.jsonl")[0]["eval_loss"] == expected
 
 

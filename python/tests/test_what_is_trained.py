@@ -138,7 +138,7 @@ def test_lora_matrices_alone_are_trained(tmp_path: pathlib.Path, ranks: int) -> 
             assert sum(int(np.prod(port.shape)) for port in session.states if len(port.shape) == 2) == 3 * 6 * 16  # with AdamW's two moments
             losses.append([float(session.run(batch)["loss"]) for _ in range(8)])
             session.export(tmp_path / "lora.safetensors")
-            expected = session.evaluate(batch)
+            expected = session.evaluate(batch)["loss"]
         served = autopar.compile(tmp_path / "model.onnx", tmp_path / "serve.bin", bind={"batch": 4}, ranks=ranks)
         with autopar.Session(served, initializer=str(tmp_path / "lora.safetensors")) as session:
             answer = session.run({"x": batch["x"]})["output"]
@@ -171,7 +171,7 @@ def test_weights_of_the_source_go_in_and_come_out_by_its_names(tmp_path: pathlib
         session = autopar.Session(compiled, initializer=str(tmp_path / "source.safetensors"))
     with session:
         session.export(tmp_path / "out.safetensors")
-        loss = session.evaluate(batch)
+        loss = session.evaluate(batch)["loss"]
         inside = {port.name: session.state(port.name) for port in session.states}
     out = read_safetensors(tmp_path / "out.safetensors")
     assert out.keys() == source.keys()

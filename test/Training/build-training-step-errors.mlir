@@ -14,6 +14,24 @@
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,x)" 2>&1 | FileCheck %s --check-prefix=TYPE
 // TYPE: error: loss "mse(y,x)": expected the input "x" to be tensor<2x5xf32>, it is tensor<2x4xf32>
 
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) metrics=f1(y,target)" 2>&1 | FileCheck %s --check-prefix=METRIC
+// METRIC: error: metric "f1(y,target)": unknown metric; expected accuracy, binary_accuracy, mean_absolute_error, mae, softmax_cross_entropy, negative_log_likelihood, binary_cross_entropy, mean_squared_error, mse, or the name of a result of one element, at character 1
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) metrics=mae(y,target),mae(y,other)" 2>&1 | FileCheck %s --check-prefix=NAMED
+// NAMED: error: metric "mae(y,other)": there is a "mae" already; give this one a name, as in top5=accuracy(logits, labels, top=5)
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) metrics=loss=mae(y,target)" 2>&1 | FileCheck %s --check-prefix=RESERVED
+// RESERVED: error: metric "mae(y,target)": there is a "loss" already
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) metrics=accuracy(y,l,top=6)" 2>&1 | FileCheck %s --check-prefix=TOP
+// TOP: error: metric "accuracy(y,l,top=6)": expected top to be one of 1 to 5, the number of classes, at character 14
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) metrics=accuracy(y)" 2>&1 | FileCheck %s --check-prefix=LABELS
+// LABELS: error: metric "accuracy(y)": accuracy takes a result of the model and a target, such as accuracy(logits, labels); at character 1
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) metrics=accuracy(y,l),"  2>&1 | FileCheck %s --check-prefix=COMMA
+// COMMA: error: metric "": expected a name at character 1
+
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) lr-scale=w=fast" 2>&1 | FileCheck %s --check-prefix=RATE
 // RATE: error: lr-scale: expected pattern=number, as in classifier*=10, with a positive number (--freeze keeps values), got "w=fast"
 

@@ -18,7 +18,7 @@
 // CHECK-SAME: %arg4: tensor<f64> {autopar.control = "learning_rate", autopar.initial = 1.000000e-01 : f64, autopar.name = "control.learning_rate"}
 // CHECK-SAME: %arg5: tensor<i64> {autopar.control = "step", autopar.name = "control.step"}
 // CHECK-SAME: -> (tensor<4x4xf32> {autopar.name = "w"}, tensor<4x4xf32> {autopar.name = "w/momentum"},
-// CHECK-SAME:     tensor<f32> {autopar.guard, autopar.metric, autopar.name = "loss"}, tensor<f32> {autopar.guard, autopar.metric, autopar.name = "gradient_norm"},
+// CHECK-SAME:     tensor<f32> {autopar.evaluated, autopar.guard, autopar.metric, autopar.name = "loss"}, tensor<f32> {autopar.guard, autopar.metric, autopar.name = "gradient_norm"},
 // CHECK-SAME:     tensor<f64> {autopar.metric, autopar.name = "learning_rate"})
 
 // The tied weight is used twice: the gradients add up. Nothing is derived by the input.

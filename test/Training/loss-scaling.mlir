@@ -14,7 +14,7 @@
 // CHECK-SAME: %[[DOUBLINGS:arg[0-9]+]]: tensor<i64> {autopar.donated, autopar.name = "loss_scale/doublings"}
 // CHECK-SAME: %[[GOOD:arg[0-9]+]]: tensor<i64> {autopar.donated, autopar.name = "loss_scale/good_steps"}
 // CHECK-SAME: %[[MEAN:arg[0-9]+]]: tensor<4x4xf32> {autopar.donated, autopar.name = "w/mean"}
-// CHECK-SAME: autopar.name = "loss_scale/good_steps"{{.*}}autopar.guard, autopar.metric, autopar.name = "loss"{{.*}}autopar.name = "loss_scale"{{.*}}autopar.name = "skipped_steps"
+// CHECK-SAME: autopar.name = "loss_scale/good_steps"{{.*}}autopar.evaluated, autopar.guard, autopar.metric, autopar.name = "loss"{{.*}}autopar.name = "loss_scale"{{.*}}autopar.name = "skipped_steps"
 // CHECK: %[[E:.*]] = autopar.constant {{.*}} dense<10> : tensor<i64>
 // CHECK: %[[SUM:.*]] = autopar.binary add %[[DOUBLINGS]], %[[E]]
 // CHECK: %[[SHIFTED:.*]] = autopar.binary shift_left {{.*}}, %[[SUM]]

@@ -105,7 +105,7 @@ module {
 // CHECK: autopar.binary mul {{.*}} {autopar.id = "f/vjp.0@0"}
 module {
   func.func @main(%all: tensor<2x4xf32>, %w: tensor<4xf32> {autopar.name = "w", autopar.donated, autopar.stage = 0 : i64})
-      -> (tensor<4xf32> {autopar.name = "w"}, tensor<4xf32> {autopar.name = "loss", autopar.metric})
+      -> (tensor<4xf32> {autopar.name = "w"}, tensor<4xf32> {autopar.evaluated, autopar.name = "loss", autopar.metric})
       attributes {autopar.schedule = "gpipe", autopar.stage_meshes = 2 : i64} {
     %x = autopar.micro_batch %all {autopar.id = "x"} : tensor<2x4xf32> -> tensor<4xf32>
     %e = autopar.unary exp %x {autopar.id = "f/vjp.0/unary"} : tensor<4xf32>

@@ -102,6 +102,7 @@ void Options::setTraining(CompileOptions &options) const {
     options.precision.lossScale = "dynamic";
   if (!train.empty()) {
     options.train.loss = StringRef(train).trim().drop_front(strlen("loss=")).trim().str();
+    options.train.metrics = llvm::join(metrics, ", ");
     options.train.optimizer = optimizer;
     options.train.schedule = schedule;
     options.train.clipNorm = clipNorm;

@@ -99,6 +99,12 @@ struct Options {
       cl::desc("train the model: loss=softmax_cross_entropy(logits, labels), "
                "loss=mse(y, target), or loss=NAME for an output that is the loss"),
       cl::value_desc("loss=..."), cl::cat(category)};
+  cl::list<std::string> metrics{
+      "metric",
+      cl::desc("what else steps and evaluations tell: accuracy(logits, labels), "
+               "binary_accuracy(logits, targets), mae(y, target), a loss or an output of one "
+               "element"),
+      cl::value_desc("[name=]accuracy(...),..."), cl::cat(category)};
   cl::opt<std::string> optimizer{
       "optimizer",
       cl::desc("sgd, momentum, adam, adamw, adagrad or lion, with options: adamw(lr=3e-4)"),

@@ -109,7 +109,7 @@ Result<std::unique_ptr<runtime::DataSource>> openEvalData(const runtime::Session
   }
   if (!data && options.steps > 0)
     return Status{StatusCode::Usage, "--eval-data goes with --data, or with --steps 0"};
-  if (!session.canEvaluate())
+  if (session.evaluated().empty())
     return Status::badInput("--eval-data: this program has no loss that it can evaluate without "
                             "changing its state; compile the model with --train");
   runtime::DataOptions eval = dataOptions(options);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace autopar::tools {
 
@@ -65,15 +66,23 @@ Status Metrics::collect(runtime::Session &session) {
   return Status::ok();
 }
 
+void Metrics::setEvaluated(const std::vector<std::string> &names,
+                           const std::vector<double> &means) {
+  evaluated.clear();
+  for (size_t i = 0; i < names.size(); ++i)
+    evaluated.emplace_back("eval_" + names[i], means[i]);
+  isNewlyEvaluated = true;
+}
+
 Status Metrics::write(int64_t step, double ms, double samplesPerSecond) {
   if (!isRoot || path.empty())
     return Status::ok();
   nlohmann::ordered_json line = {{"step", step}};
   for (const auto &[name, value] : values)
     line[name] = value;
-  if (newEvalLoss)
-    line["eval_loss"] = *newEvalLoss;
-  newEvalLoss.reset();
+  if (std::exchange(isNewlyEvaluated, false))
+    for (const auto &[name, value] : evaluated)
+      line[name] = value;
   line["ms"] = ms;
   line["samples_per_s"] = samplesPerSecond;
   file << line.dump() << "\n";
@@ -90,8 +99,8 @@ std::string Metrics::text() const {
   };
   for (const auto &[name, value] : values)
     add(name, value);
-  if (evalLoss)
-    add("eval_loss", *evalLoss);
+  for (const auto &[name, value] : evaluated)
+    add(name, value);
   return text;
 }
 

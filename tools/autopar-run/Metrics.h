@@ -6,7 +6,6 @@
 #include "autopar/Runtime/Session.h"
 
 #include <fstream>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,8 +19,9 @@ public:
 
   /// Fetches the scalar outputs of the last step; all ranks call it.
   Status collect(runtime::Session &session);
-  /// The mean loss over the evaluation data: part of the next line, and of every text from now on.
-  void setEvalLoss(double loss) { evalLoss = newEvalLoss = loss; }
+  /// Means over the evaluation data: part of the next line as "eval_NAME", and of every text from
+  /// now on.
+  void setEvaluated(const std::vector<std::string> &names, const std::vector<double> &means);
   /// Adds the line of the step that was collected.
   Status write(int64_t step, double ms, double samplesPerSecond);
   /// "loss 3.2104  gradient_norm 0.81"
@@ -31,8 +31,8 @@ private:
   std::string path;
   std::ofstream file;
   bool isRoot = true;
-  std::vector<std::pair<std::string, double>> values;
-  std::optional<double> evalLoss, newEvalLoss;
+  std::vector<std::pair<std::string, double>> values, evaluated;
+  bool isNewlyEvaluated = false; ///< since the last line
 };
 
 } // namespace autopar::tools

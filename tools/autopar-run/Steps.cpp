@@ -165,17 +165,20 @@ bool Run::isEvaluatedAfter(int64_t step) const {
   return evalData && (step + 1 == options.steps || (every > 0 && (step + 1) % every == 0));
 }
 
-/// The mean over the batches, each as the loss weights its samples.
+/// Means over the batches, each as its metric weights its samples.
 Status Run::evaluate(Metrics &metrics, int64_t step) {
-  double sum = 0;
+  std::vector<double> means(session.evaluated().size());
   for (int64_t batch = 0; batch < evalBatches; ++batch) {
     AUTOPAR_RETURN_IF_ERROR(setBatch(session, *evalData, batch));
-    auto loss = session.evaluate(step);
-    if (!loss)
-      return loss.status();
-    sum += *loss;
+    auto values = session.evaluate(step);
+    if (!values)
+      return values.status();
+    for (size_t i = 0; i < means.size(); ++i)
+      means[i] += (*values)[i];
   }
-  metrics.setEvalLoss(sum / double(evalBatches));
+  for (double &mean : means)
+    mean /= double(evalBatches);
+  metrics.setEvaluated(session.evaluated(), means);
   return Status::ok();
 }
 

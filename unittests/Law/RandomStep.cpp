@@ -4,8 +4,8 @@
 
 #include "autopar/Dialect/AutoPar/Gradients/Differentiate.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
-#include "autopar/Training/Losses.h"
 #include "autopar/Training/Optimizers.h"
+#include "autopar/Training/StepSignature.h"
 #include "autopar/Training/UpdateFormulas.h"
 
 #include <map>

@@ -270,9 +270,11 @@ TEST_F(SessionTest, CInterfaceSaysWhatIsWrong) {
   EXPECT_EQ(errorOf(autoparSetInput(session, "x", 99, 2, shape, x.data())),
             "name, shape and data must not be null, and the element type must be 0 to 17");
   EXPECT_EQ(errorOf(autoparRun(session, 0)), "steps must be at least 1");
-  EXPECT_EQ(errorOf(autoparEvaluate(session, nullptr)), "loss must not be null");
-  double loss = 0;
-  EXPECT_EQ(errorOf(autoparEvaluate(session, &loss)),
+  EXPECT_EQ(errorOf(autoparEvaluate(session, nullptr)), "values must not be null");
+  double value = 0;
+  EXPECT_EQ(autoparEvaluatedCount(session), 0);
+  EXPECT_EQ(autoparEvaluated(session, 0), nullptr);
+  EXPECT_EQ(errorOf(autoparEvaluate(session, &value)),
             path + " has no loss to evaluate: compile the model with --train");
   ASSERT_EQ(autoparSetInput(session, "x", int32_t(DataType::F32), 2, shape, x.data()), 0);
   ASSERT_EQ(autoparRun(session, 1), 0) << autoparLastError();

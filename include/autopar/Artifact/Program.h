@@ -103,6 +103,8 @@ struct Port {
   Source source;
   /// Of a scalar metric: an instruction that commits runs only where this is a finite number.
   bool guards = false;
+  /// Of a metric of one float: an evaluation gives it.
+  bool evaluated = false;
   /// Inputs only: what lies outside has no meaning to the program.
   std::optional<Limits> limits = {};
   /// Above 1, the first two dimensions are micro-batches x samples; outside they are one.
@@ -450,7 +452,7 @@ struct Instruction {
   int64_t bytes = 0;
   DataType arithmetic = DataType::F32;
   Payload payload;
-  /// The metric `loss` depends on it: an evaluation runs these instructions and no others.
+  /// A metric that is evaluated depends on it: an evaluation runs these instructions and no others.
   bool evaluated = false;
   /// It writes what lasts from step to step. It waits until the guards are known, and is left out
   /// where one of them is not finite.

@@ -156,14 +156,15 @@ struct PrecisionOptions {
   std::string compute = "f32";       ///< f32, bf16, fp16 or fp8
   std::string gradient = "f32";      ///< what gradients are summed in: f32, or as `compute`
   std::vector<std::string> keepBf16; ///< with fp8: patterns of parameters multiplied in bf16
-  std::string lossScale; ///< dynamic(initial=65536, interval=2000): lib/Training/LossScaling.h
+  std::string lossScale; ///< dynamic(initial=65536, interval=2000): autopar/Training/LossScaling.h
 };
 
 /// What training adds to a compilation; nothing is trained while `loss` is empty.
 struct TrainOptions {
-  std::string loss;      ///< softmax_cross_entropy(logits, labels): lib/Training/Losses.h
-  std::string optimizer; ///< adamw(lr=3e-4): lib/Training/Optimizers.h
-  std::string schedule;  ///< cosine(warmup=100, steps=2000): lib/Training/LearningRates.h
+  std::string loss;      ///< softmax_cross_entropy(logits, labels): autopar/Training/Losses.h
+  std::string metrics;   ///< accuracy(logits, labels): autopar/Training/Metrics.h
+  std::string optimizer; ///< adamw(lr=3e-4): autopar/Training/Optimizers.h
+  std::string schedule;  ///< cosine(warmup=100, steps=2000): autopar/Training/LearningRates.h
   double clipNorm = 0;   ///< largest norm of all gradients together; 0: any
   std::vector<std::string> freeze, trainOnly; ///< patterns of parameter names
   std::vector<std::string> rateScales;        ///< "pattern=factor" of the learning rate

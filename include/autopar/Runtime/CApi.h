@@ -63,8 +63,14 @@ AUTOPAR_CAPI int32_t autoparSetInput(AutoParSession *session, const char *name, 
 AUTOPAR_CAPI int32_t autoparRun(AutoParSession *session, int64_t steps);
 /* Other than 0: such a step is passed over, and the next one runs. */
 AUTOPAR_CAPI void autoparSkipNonFinite(AutoParSession *session, int32_t skips);
-/* The loss of the inputs that are set; changes nothing. 65: the program is no training step. */
-AUTOPAR_CAPI int32_t autoparEvaluate(AutoParSession *session, double *loss);
+/* How many metrics an evaluation gives: of a training step the loss, then what it was compiled
+ * with (--metric); 0: the program is no training step. */
+AUTOPAR_CAPI int32_t autoparEvaluatedCount(const AutoParSession *session);
+/* The name of one of them, valid until the session is closed; NULL where index is out of range. */
+AUTOPAR_CAPI const char *autoparEvaluated(const AutoParSession *session, int32_t index);
+/* These metrics of the inputs that are set, one number each; changes nothing. 65: there are none.
+ */
+AUTOPAR_CAPI int32_t autoparEvaluate(AutoParSession *session, double *values);
 /* The learning rate of the steps to come. 65: the program is no training step. */
 AUTOPAR_CAPI int32_t autoparSetLearningRate(AutoParSession *session, double rate);
 /* Writes folder/step-<N>, N being the steps that were run; a whole one or none. For this and the

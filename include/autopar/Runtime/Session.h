@@ -142,11 +142,12 @@ public:
   /// Whether the last step of run() changed nothing because its loss was not finite.
   bool wasSkipped() const;
 
-  /// Whether the program can give the loss of a batch without changing anything: training steps.
-  bool canEvaluate() const;
-  /// The loss of the inputs that are set now, on every rank; all ranks call it. Neither parameters
-  /// nor state change. `step` is what the program takes for the number of the step.
-  Result<double> evaluate(int64_t step);
+  /// The metrics of a batch that the program can give without changing anything: of a training step
+  /// the loss first. Empty where there are none.
+  const std::vector<std::string> &evaluated() const;
+  /// These metrics of the inputs that are set now, on every rank; all ranks call it. Neither
+  /// parameters nor state change. `step` is what the program takes for the number of the step.
+  Result<std::vector<double>> evaluate(int64_t step);
 
   /// Fetches the outputs of the last step into memory; with a transport, all ranks call it and rank
   /// 0 receives.

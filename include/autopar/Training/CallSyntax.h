@@ -29,6 +29,8 @@ struct Call {
   Status checkAllTaken() const;
   /// BadInput: `what` "TEXT": message at character N.
   Status errorAt(size_t position, const std::string &message) const;
+  /// BadInput: `what` "TEXT": message.
+  Status error(const std::string &message) const;
 
   /// Parses `text`; a name alone is a call without arguments. Errors point at the character. `what`
   /// says what the text is ("optimizer").

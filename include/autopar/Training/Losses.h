@@ -25,19 +25,12 @@ struct Loss {
 ///   mean_squared_error(prediction, targets)     also: mse
 ///   NAME                                        a result of one element that is the loss itself
 ///
-/// `labels` are class numbers (i64) of the shape of `logits` without the axis. BadInput says what
-/// does not fit.
-::autopar::Result<Loss> buildLoss(func::FuncOp function, ::autopar::Call &call);
+/// `labels` are class numbers (i64) of the shape of `logits` without the axis; `ignored` is the
+/// ignore_index of a call that gives none, NaN for none. BadInput says what does not fit.
+::autopar::Result<Loss> buildLoss(func::FuncOp function, ::autopar::Call &call,
+                                  double ignored = std::numeric_limits<double>::quiet_NaN());
 
-/// Whether a result is the next value of a donated argument, not an output of the model.
-bool isStateResult(func::FuncOp function, unsigned result);
-
-/// Adds an argument named `name` at the end of the signature, with more attributes where given.
-BlockArgument addArgument(func::FuncOp function, RankedTensorType type, const Twine &name,
-                          ArrayRef<NamedAttribute> attributes = {});
-/// The same for many arguments at once.
-ArrayRef<BlockArgument> addArguments(func::FuncOp function, TypeRange types,
-                                     ArrayRef<std::string> names,
-                                     ArrayRef<NamedAttribute> attributes = {});
+/// The functions that buildLoss() knows.
+SmallVector<StringRef> knownLosses();
 
 } // namespace mlir::autopar

@@ -143,7 +143,8 @@ def BuildTrainingStepPass : Pass<"autopar-build-training-step", "mlir::ModuleOp"
     (parameters, batch, state, control) that returns (parameters, state, metrics). An argument that the
     step replaces has `autopar.donated`, and the result of the same `autopar.name` is its new value.
     State starts at zero. The learning rate and the number of the step are arguments with
-    `autopar.control`, never constants. A metric with `autopar.guard` must be finite for the step to change anything. Backward operations are named after their forward operation: `fc/vjp.0` for its
+    `autopar.control`, never constants. A metric with `autopar.guard` must be finite for the step to change anything;
+    those with `autopar.evaluated` depend on nothing that the step changes. Backward operations are named after their forward operation: `fc/vjp.0` for its
     first operand; updates after the parameter: `w/update`.
 
     ```mlir
@@ -157,12 +158,13 @@ def BuildTrainingStepPass : Pass<"autopar-build-training-step", "mlir::ModuleOp"
                     %rate: tensor<f64> {autopar.control = "learning_rate", autopar.initial = 0.1 : f64, autopar.name = "control.learning_rate"},
                     %step: tensor<i64> {autopar.control = "step", autopar.name = "control.step"})
         -> (tensor<4x4xf32> {autopar.name = "w"}, tensor<4x4xf32> {autopar.name = "w/momentum"},
-            tensor<f32> {autopar.guard, autopar.metric, autopar.name = "loss"}, tensor<f64> {autopar.metric, autopar.name = "learning_rate"})
+            tensor<f32> {autopar.evaluated, autopar.guard, autopar.metric, autopar.name = "loss"}, tensor<f64> {autopar.metric, autopar.name = "learning_rate"})
     ```
   }];
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
   let options = [
     Option<"loss", "loss", "std::string", "\"\"", "loss function, such as softmax_cross_entropy(logits,labels)">,
+    Option<"metrics", "metrics", "std::string", "\"\"", "what else a step tells of its batch, such as accuracy(logits,labels)">,
     Option<"optimizer", "optimizer", "std::string", "\"sgd\"", "optimizer, such as adamw(lr=3e-4,weight_decay=0.1)">,
     Option<"schedule", "lr-schedule", "std::string", "\"\"", "learning-rate schedule, such as cosine(warmup=100,steps=2000)">,
     ListOption<"lrScale", "lr-scale", "std::string", "patterns of parameters, and what their learning rate is multiplied with: head*=10">,

@@ -342,8 +342,8 @@ exec::PortOp ProgramBuilder::createPort(exec::Role role, StringRef name, Value b
   ports.push_back({global, sharding, role == exec::Role::Metric});
   return exec::PortOp::create(
       declarations, function.getLoc(), role, name, buffer, global, file, offset, value,
-      /*fromModel=*/role == exec::Role::State && origin, /*guards=*/false, DenseI64ArrayAttr(),
-      IntegerAttr(), /*microBatches=*/1,
+      /*fromModel=*/role == exec::Role::State && origin, /*guards=*/false, /*evaluated=*/false,
+      DenseI64ArrayAttr(), IntegerAttr(), /*microBatches=*/1,
       /*modelShape=*/DenseI64ArrayAttr(), /*transposeOf=*/StringAttr(),
       origin ? origin->getAttrOfType<StringAttr>(kDrawnAttribute) : StringAttr());
 }
@@ -419,6 +419,7 @@ LogicalResult ProgramBuilder::lowerResult(func::ReturnOp op, unsigned number) {
   exec::PortOp port = createPort(isMetric ? exec::Role::Metric : exec::Role::Output, name, *buffer,
                                  *global, sharding);
   port.setGuards(attributes && attributes.contains("autopar.guard"));
+  port.setEvaluated(attributes && attributes.contains(kEvaluatedAttribute));
   port.setMicroBatches(microBatchesIn(attributes));
   return success();
 }

@@ -20,6 +20,9 @@ struct GraphImporter::Results {
     said.set("autopar.name", builder.getStringAttr(name));
     if (isMetric)
       said.set("autopar.metric", builder.getUnitAttr());
+    // What else a model tells may depend on what it has updated.
+    if (isMetric && name == "loss" && isa<FloatType>(TensorBuilder::typeOf(value).getElementType()))
+      said.set(kEvaluatedAttribute, builder.getUnitAttr());
     values.push_back(value);
     attributes.push_back(said.getDictionary(value.getContext()));
   }

@@ -5,6 +5,7 @@
 #include "autopar/Runtime/Checkpoint.h"
 #include "autopar/Runtime/Session.h"
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 
@@ -79,7 +80,7 @@ Status checkTrains(const AutoParSession &session, const char *path) {
 
 } // namespace
 
-int32_t autoparApiVersion(void) { return 5; }
+int32_t autoparApiVersion(void) { return 6; }
 
 int32_t autoparOpen(const char *path, int32_t threads, const char *initializer,
                     AutoParSession **session) {
@@ -151,14 +152,23 @@ void autoparSkipNonFinite(AutoParSession *session, int32_t skips) {
   session->session->setSkipNonFinite(skips != 0);
 }
 
-int32_t autoparEvaluate(AutoParSession *session, double *loss) {
+int32_t autoparEvaluatedCount(const AutoParSession *session) {
+  return int32_t(session->session->evaluated().size());
+}
+
+const char *autoparEvaluated(const AutoParSession *session, int32_t index) {
+  const std::vector<std::string> &names = session->session->evaluated();
+  return index < 0 || size_t(index) >= names.size() ? nullptr : names[size_t(index)].c_str();
+}
+
+int32_t autoparEvaluate(AutoParSession *session, double *values) {
   return guarded([&]() -> Status {
-    if (!loss)
-      return Status::badInput("loss must not be null");
-    auto value = session->session->evaluate(session->nextStep);
-    if (value)
-      *loss = *value;
-    return value.status();
+    if (!values)
+      return Status::badInput("values must not be null");
+    auto given = session->session->evaluate(session->nextStep);
+    if (given)
+      std::copy(given->begin(), given->end(), values);
+    return given.status();
   });
 }
 

@@ -56,6 +56,7 @@ struct Session::State {
   bool skipsNonFinite = false;
   int32_t threads = 1;
   std::vector<TensorSpec> inputs, outputs, states;
+  std::vector<std::string> evaluated; ///< metrics
   std::set<std::string> inputsGiven;
   std::map<std::string, OutputTensor> outputData;
   std::map<int32_t, std::vector<ExecutionEvent>> eventsElsewhere; ///< by rank; on rank 0
@@ -67,6 +68,7 @@ struct Session::State {
   Status open();
   Status loadKernels();
   Status collectPorts();
+  void findEvaluated(const artifact::Program &program);
   void createRanks();
   int32_t mostWorkers() const;
   Status createDevice(LocalRank &rank);

@@ -11,11 +11,8 @@ namespace autopar::runtime {
 
 using artifact::Port;
 using artifact::Program;
-using artifact::Role;
 
 namespace {
-
-constexpr const char *kLoss = "loss";
 
 /// What an inspection found on a rank, as a line that travels between processes.
 std::string lineOf(int32_t rank, const char *kind, const NonFinitePlace &place) {
@@ -145,8 +142,7 @@ Result<std::string> Session::explainNonFinite(int64_t step) {
          "clipping may help";
 }
 
-bool Session::canEvaluate() const {
-  const Program &program = state->reader.programOfRank(state->ranks.front().rank);
+static bool isMarkedForEvaluation(const Program &program) {
   for (const artifact::TimetableRow &row : program.timetable)
     for (const artifact::Instruction &instruction : program.entries[size_t(row.entry)].instructions)
       if (instruction.evaluated)
@@ -154,21 +150,31 @@ bool Session::canEvaluate() const {
   return false;
 }
 
-Result<double> Session::evaluate(int64_t step) {
-  if (!canEvaluate())
+void Session::State::findEvaluated(const Program &program) {
+  if (isMarkedForEvaluation(program))
+    for (const Port &port : program.ports)
+      if (port.evaluated)
+        evaluated.push_back(port.name);
+}
+
+const std::vector<std::string> &Session::evaluated() const { return state->evaluated; }
+
+Result<std::vector<double>> Session::evaluate(int64_t step) {
+  if (state->evaluated.empty())
     return Status::badInput(state->reader.path() +
                             " has no loss to evaluate: compile the model with --train");
   AUTOPAR_RETURN_IF_ERROR(state->checkInputsGiven());
   AUTOPAR_RETURN_IF_ERROR(state->runStep(step, StepKind::Evaluation));
   LocalRank &any = state->ranks.front();
+  std::vector<double> values;
   for (const Port &port : state->reader.programOfRank(any.rank).ports) {
-    if (port.role != Role::Metric || port.name != kLoss)
+    if (!port.evaluated)
       continue;
     uint64_t value = 0;
     AUTOPAR_RETURN_IF_ERROR(any.device->read(port.buffer, 0, &value, byteSize(port.dtype)));
-    return loadFloat(port.dtype, &value);
+    values.push_back(loadFloat(port.dtype, &value));
   }
-  return Status::internal("the evaluated program has no metric 'loss'");
+  return values;
 }
 
 } // namespace autopar::runtime

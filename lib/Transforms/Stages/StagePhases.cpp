@@ -2,6 +2,7 @@
 // See the header.
 #include "StagePhases.h"
 
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 
 using namespace mlir;
@@ -71,9 +72,7 @@ void StagePhases::findWhatLossNeeds(Block &block) {
   if (!function)
     return;
   for (OpOperand &result : block.getTerminator()->getOpOperands()) {
-    unsigned number = result.getOperandNumber();
-    auto name = function.getResultAttrOfType<StringAttr>(number, "autopar.name");
-    if (name && name.getValue() == "loss" && function.getResultAttr(number, "autopar.metric"))
+    if (function.getResultAttr(result.getOperandNumber(), kEvaluatedAttribute))
       addDependences(result.get().getDefiningOp(), towardsLoss, [](Operation *) { return true; });
   }
 }

@@ -70,7 +70,7 @@ module {
     exec.port input "in" %in : tensor<64xf32>
     %large = exec.buffer "large" device bytes 8192 : tensor<2048xf32>
     %loss = exec.buffer "loss" device bytes 4 : tensor<1xf32>
-    exec.port metric "loss" %loss : tensor<1xf32>
+    exec.port metric "loss" %loss : tensor<1xf32> {evaluated}
     exec.entry @step {
       exec.launch @cast(%w0) -> (%c0) extent 4 grid [4, 64, 0] {bytes = 12 : i64, id = "c0", key = "map"}
       exec.copy %c0 at 0 -> %y0 at 0 bytes 512 {id = "m0"}

@@ -10,7 +10,7 @@
 // CHECK-DAG: exec.port state "a" %[[A:[0-9]+]] : tensor<4xf32>
 // CHECK-DAG: exec.port state "b" %[[B:[0-9]+]] : tensor<4xf32>
 // CHECK-DAG: exec.port parameter "control" %[[CONTROL:[0-9]+]] : tensor<16xi64> {value = dense<[0, 0, 4602678819172646912, 0,
-// CHECK-DAG: exec.port metric "loss" %{{.*}} : tensor<f64>
+// CHECK-DAG: exec.port metric "loss" %{{.*}} : tensor<f64> {evaluated}
 // CHECK: exec.entry @load
 // CHECK-NOT: exec.launch
 // CHECK: exec.entry @step
@@ -31,7 +31,7 @@ func.func @main(%w: tensor<4xf32> {autopar.name = "w", autopar.origin = @w, auto
                 %rate: tensor<f64> {autopar.name = "control.learning_rate", autopar.control = "learning_rate", autopar.initial = 0.5 : f64},
                 %step: tensor<i64> {autopar.name = "control.step", autopar.control = "step"})
     -> (tensor<4xf32> {autopar.name = "w"}, tensor<4xf32> {autopar.name = "v"}, tensor<4xf32> {autopar.name = "a"}, tensor<4xf32> {autopar.name = "b"},
-        tensor<f64> {autopar.name = "loss", autopar.metric}, tensor<4xf32> {autopar.name = "late"}) {
+        tensor<f64> {autopar.evaluated, autopar.name = "loss", autopar.metric}, tensor<4xf32> {autopar.name = "late"}) {
   %n = autopar.unary neg %w {autopar.id = "neg"} : tensor<4xf32>
   %m = autopar.unary exp %v {autopar.id = "exp"} : tensor<4xf32>
   %l = autopar.unary sin %v {autopar.id = "late"} : tensor<4xf32>

@@ -1,6 +1,6 @@
 // RUN: autopar-opt %s --split-input-file --pass-pipeline="builtin.module(exec.program(autopar-mark-instructions))" | FileCheck %s
 
-// The loss needs the forward part alone; updates commit. What keeps a running mean moves behind the loss.
+// A metric that is evaluated, the loss, needs the forward part alone; updates commit. What keeps a running mean moves behind the loss.
 
 // CHECK-LABEL: exec.program @train
 // CHECK: exec.entry @step
@@ -21,7 +21,7 @@ exec.program @train threads 1 {
   exec.port input "x" %x : tensor<16xf32>
   exec.port state "w" %w : tensor<16xf32>
   exec.port state "m" %m : tensor<16xf32>
-  exec.port metric "loss" %l : tensor<f32> {guards}
+  exec.port metric "loss" %l : tensor<f32> {evaluated, guards}
   exec.entry @step {
     exec.launch @forward(%x, %w) -> (%h) extent 1
     exec.launch @mean(%m, %h) -> (%m) extent 1
@@ -50,7 +50,7 @@ exec.program @micro threads 1 {
   %l = exec.buffer "loss" device bytes 4 : tensor<f32>
   exec.port input "x" %x : tensor<16xf32>
   exec.port state "w" %w : tensor<16xf32>
-  exec.port metric "loss" %l : tensor<f32> {guards}
+  exec.port metric "loss" %l : tensor<f32> {evaluated, guards}
   exec.entry @batch {
     exec.launch @sum(%x, %s) -> (%s) extent 1
     exec.launch @mean(%x) -> (%w) extent 1
@@ -65,12 +65,13 @@ exec.program @micro threads 1 {
 // -----
 
 // CHECK-LABEL: exec.program @mixed
+// CHECK: exec.entry
 // CHECK-NOT: evaluated
 exec.program @mixed threads 1 {
   %w = exec.buffer "w" device bytes 4 : tensor<f32>
   %l = exec.buffer "loss" device bytes 4 : tensor<f32>
   exec.port state "w" %w : tensor<f32>
-  exec.port metric "loss" %l : tensor<f32> {guards}
+  exec.port metric "loss" %l : tensor<f32> {evaluated, guards}
   exec.entry @step {
     exec.launch @change(%w) -> (%w) extent 1
     exec.launch @loss(%w) -> (%l) extent 1
@@ -93,7 +94,7 @@ exec.program @both threads 1 {
   exec.port input "x" %x : tensor<16xf32>
   exec.port state "m" %m : tensor<16xf32>
   exec.port state "n" %n : tensor<f32>
-  exec.port metric "loss" %l : tensor<f32> {guards}
+  exec.port metric "loss" %l : tensor<f32> {evaluated, guards}
   exec.entry @step {
     exec.launch @mean(%x) -> (%m) extent 1
     exec.launch @loss_and_count(%x) -> (%l, %n) extent 1

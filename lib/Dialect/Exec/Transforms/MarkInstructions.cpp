@@ -104,9 +104,9 @@ private:
 };
 } // namespace
 
-/// Backwards from the loss. An instruction of an entry that several rows run is among them when one
-/// of them needs it; in the others its result is not looked at. What one of these rows finds, one
-/// before it handed on, so they are looked at until nothing is added.
+/// Backwards from the metrics. An instruction of an entry that several rows run is among them when
+/// one of them needs it; in the others its result is not looked at. What one of these rows finds,
+/// one before it handed on, so they are looked at until nothing is added.
 Instructions mlir::exec::evaluatedInstructions(ProgramOp program) {
   ProgramRounds rounds(program);
   auto placesOf = [&](ArrayRef<Value> values) {
@@ -117,7 +117,7 @@ Instructions mlir::exec::evaluatedInstructions(ProgramOp program) {
   };
   Buffers needed;
   for (auto port : program.getOps<PortOp>())
-    if (port.getBuffer() && port.getRole() == Role::Metric && port.getName() == "loss")
+    if (port.getBuffer() && port.getEvaluated())
       needed.insert(rounds.placeOf(rootOf(port.getBuffer()).first));
   Instructions evaluated;
   if (needed.empty())

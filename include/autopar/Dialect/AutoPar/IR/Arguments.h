@@ -15,6 +15,8 @@ constexpr llvm::StringLiteral kOnHostAttribute = "autopar.on_host";
 bool isOnHost(BlockArgument argument);
 /// Of a parameter that a pass reshaped: its shape in the model, by which the outside knows it.
 constexpr llvm::StringLiteral kModelShapeAttribute = "autopar.model_shape";
+/// Of a metric that depends on nothing that a step changes: evaluations tell it.
+constexpr llvm::StringLiteral kEvaluatedAttribute = "autopar.evaluated";
 
 /// As the model has it, else by its place: `arg0`.
 std::string nameOfArgument(BlockArgument argument);

@@ -22,7 +22,7 @@ def Exec_Dialect : Dialect {
       - `after`: numbers of earlier instructions of the entry, on other queues, that must be complete first;
       - `id`: the operation that it came from; `key`: its class in profile databases;
       - `flops`, `arithmetic` (their type), `bytes`: what the cost model is asked with;
-      - `evaluated`: the loss depends on it; `commits`: it changes state, once the metrics that guard are finite.
+      - `evaluated`: a metric that is evaluated depends on it; `commits`: it changes state, once the metrics that guard are finite.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;

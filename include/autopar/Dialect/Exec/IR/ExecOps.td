@@ -76,7 +76,7 @@ def Exec_PortOp : Exec_Op<"port"> {
     `type` is the global one. A parameter comes from bytes of a `file` (from `offset`), from `value` (the constants
     section), or is absent; then it may be `drawn`, as `--init` words it, where nobody gives its values. Without a buffer only read instructions fetch it. A state is replaced by every step; one
     `fromModel` starts as a parameter does, others start at zero. A metric that `guards` must be finite for the step
-    to change any state. `limits` are the least and the most that an integer input may hold, besides `exception`. With
+    to change any state; one that is `evaluated` is known without a step, too. `limits` are the least and the most that an integer input may hold, besides `exception`. With
     `microBatches` the first two dimensions of an input or output are micro-batches x samples, which the outside
     knows as one. A parameter or state that the program knows in another shape than the model has `modelShape`; a matrix
     that the model's source knows by another name, transposed, `transposeOf`.
@@ -84,7 +84,7 @@ def Exec_PortOp : Exec_Op<"port"> {
   }];
   let arguments = (ins Exec_RoleAttr:$role, StrAttr:$name, Optional<Exec_BufferType>:$buffer, TypeAttr:$type,
                        OptionalAttr<StrAttr>:$file, DefaultValuedAttr<I64Attr, "0">:$offset,
-                       OptionalAttr<ElementsAttr>:$value, UnitAttr:$fromModel, UnitAttr:$guards,
+                       OptionalAttr<ElementsAttr>:$value, UnitAttr:$fromModel, UnitAttr:$guards, UnitAttr:$evaluated,
                        OptionalAttr<DenseI64ArrayAttr>:$limits, OptionalAttr<I64Attr>:$exception,
                        DefaultValuedAttr<I64Attr, "1">:$microBatches, OptionalAttr<DenseI64ArrayAttr>:$modelShape,
                        OptionalAttr<StrAttr>:$transposeOf, OptionalAttr<StrAttr>:$drawn);

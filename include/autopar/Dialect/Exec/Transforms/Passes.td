@@ -83,7 +83,7 @@ def MarkInstructionsPass : Pass<"autopar-mark-instructions", "mlir::exec::Progra
     `commits`: the instruction writes the buffer of a state. It waits for the metrics that guard, and the runtime
     leaves it out where one of them is not finite. An instruction that commits before the guards are computed moves
     behind them where nothing in between needs its result; where it cannot move, it is not marked.
-    `evaluated`: the metric "loss" depends on it. The runtime evaluates by running these alone, with the same memory
+    `evaluated`: a metric that is evaluated depends on it. The runtime evaluates by running these alone, with the same memory
     plan: leaving out instructions only means that fewer bytes are overwritten. Where that would write a state, nothing
     is marked. Runs before memory is planned, where a buffer holds one value.
 

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// See the header.
+#include "TargetFormulas.h"
+
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
+#include "autopar/Training/StepSignature.h"
+#include "autopar/Transforms/InputLimits.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+using ::autopar::Call;
+using ::autopar::Result;
+using ::autopar::Status;
+
+static std::string text(Type type) {
+  std::string result;
+  llvm::raw_string_ostream(result) << type;
+  return result;
+}
+
+TargetFormulas::TargetFormulas(func::FuncOp function, Call &call, double ignored)
+    : function(function), call(call), ignored(ignored),
+      returns(function.getBody().front().getTerminator()), builder(returns),
+      b(builder, function.getLoc()) {}
+
+Status TargetFormulas::checkTwoArguments() const {
+  if (call.arguments.size() == 2)
+    return Status::ok();
+  return call.errorAt(call.namePosition, call.name +
+                                             " takes a result of the model and a target, such as " +
+                                             call.name + "(logits, labels);");
+}
+
+//===-- results and targets -------------------------------------------------------------===//
+
+Result<Value> TargetFormulas::output(const std::string &name) {
+  std::string known;
+  for (unsigned i = 0; i < function.getNumResults(); ++i) {
+    auto attribute = function.getResultAttrOfType<StringAttr>(i, "autopar.name");
+    if (attribute && attribute.getValue() == name)
+      return floats(returns->getOperand(i), name);
+    if (!isStateResult(function, i))
+      known += (known.empty() ? "" : ", ") + (attribute ? attribute.str() : "(unnamed)");
+  }
+  return call.error("the model has no output \"" + name + "\"; its outputs are " + known);
+}
+
+Result<Value> TargetFormulas::floats(Value value, const std::string &name) {
+  if (isa<FloatType>(b.typeOf(value).getElementType()))
+    return value;
+  return call.error("expected \"" + name + "\" to hold floats, got " + text(value.getType()));
+}
+
+Result<Value> TargetFormulas::target(const std::string &name, RankedTensorType type) {
+  for (BlockArgument argument : function.getArguments()) {
+    if (nameOfArgument(argument) != name)
+      continue;
+    if (isParameter(argument))
+      return call.error("the target \"" + name + "\" is a parameter of the model");
+    if (argument.getType() != type)
+      return call.error("expected the input \"" + name + "\" to be " + text(type) + ", it is " +
+                        text(argument.getType()));
+    return Value(argument);
+  }
+  return Value(addArgument(function, type, name));
+}
+
+Result<Value> TargetFormulas::ownOutput() {
+  Result<Value> value = output(call.name);
+  if (!value)
+    return value.status();
+  RankedTensorType type = b.typeOf(*value);
+  if (type.getNumElements() != 1)
+    return call.error("expected an output of one element, it is " + text(type));
+  return b.reshape(*value, {});
+}
+
+//===-- classes -------------------------------------------------------------------------===//
+
+Result<TargetFormulas::Classes> TargetFormulas::classes() {
+  Classes c;
+  Result<Value> logits = output(call.arguments[0]);
+  if (!logits)
+    return logits.status();
+  c.logits = *logits;
+  RankedTensorType given = b.typeOf(c.logits);
+  c.x = b.cast(c.logits, wide(given));
+  c.type = b.typeOf(c.x);
+  auto axis = static_cast<int64_t>(call.take("axis", -1));
+  axis += axis < 0 ? given.getRank() : 0;
+  if (axis < 0 || axis >= given.getRank())
+    return call.error("\"" + call.arguments[0] + "\" is " + text(given) + " and has no such axis");
+  c.dims = {axis};
+  SmallVector<int64_t> rows(given.getShape());
+  rows.erase(rows.begin() + axis);
+  Result<Value> labels =
+      target(call.arguments[1], RankedTensorType::get(rows, builder.getI64Type()));
+  if (!labels)
+    return labels.status();
+  RankedTensorType numbers = given.clone(builder.getI32Type());
+  c.number = IotaOp::create(builder, b.loc, numbers, axis);
+  c.label = b.unreduce(b.cast(*labels, builder.getI32Type()), numbers, c.dims);
+  c.isLabel = b.compare(ComparePredicate::Eq, c.number, c.label);
+  double leftOut = call.take("ignore_index", ignored);
+  std::optional<int64_t> exception;
+  if (!std::isnan(leftOut))
+    exception = static_cast<int64_t>(leftOut);
+  limitInput(*labels, 0, given.getDimSize(axis) - 1, exception);
+  c.weights = rowWeights(*labels, leftOut, RankedTensorType::get(rows, c.type.getElementType()));
+  return c;
+}
+
+Type TargetFormulas::wide(RankedTensorType type) {
+  return type.getElementType().isF64() ? type.getElementType() : builder.getF32Type();
+}
+
+/// 1 / rows, or 1 / kept rows where labels equal to ignore_index are left out.
+Value TargetFormulas::rowWeights(Value labels, double leftOut, RankedTensorType type) {
+  double rows = std::max<int64_t>(type.getNumElements(), 1);
+  if (std::isnan(leftOut))
+    return b.splat(type, 1 / rows);
+  Value isKept = b.compare(ComparePredicate::Ne, labels, b.splatLike(labels, leftOut));
+  Value kept = b.select(isKept, b.splat(type, 1), b.splat(type, 0));
+  SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
+  Value count = b.sum(kept, all);
+  count = b.binary(BinaryKind::Max, count, b.splatLike(count, 1));
+  return b.div(kept, b.unreduce(count, type, all));
+}
+
+Value TargetFormulas::total(Value x) {
+  return b.sum(x, llvm::to_vector(llvm::seq<int64_t>(0, b.typeOf(x).getRank())));
+}
+
+//===-- numbers -------------------------------------------------------------------------===//
+
+/// The widened result and target of one shape.
+Result<std::pair<Value, Value>> TargetFormulas::pairOf() {
+  Result<Value> prediction = output(call.arguments[0]);
+  if (!prediction)
+    return prediction.status();
+  Result<Value> wanted = target(call.arguments[1], b.typeOf(*prediction));
+  if (!wanted)
+    return wanted.status();
+  AUTOPAR_RETURN_IF_ERROR(call.checkAllTaken());
+  Type element = wide(b.typeOf(*prediction));
+  return std::pair<Value, Value>(b.cast(*prediction, element), b.cast(*wanted, element));
+}
+
+Value TargetFormulas::meanOfAll(Value x) {
+  return b.scale(total(x), 1.0 / std::max<int64_t>(b.typeOf(x).getNumElements(), 1));
+}

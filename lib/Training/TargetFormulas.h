@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What losses and metrics have in common: results of the model beside targets, classes beside
+// labels, and means over the batch.
+#pragma once
+
+#include "autopar/Dialect/AutoPar/Gradients/FormulaBuilder.h"
+#include "autopar/Training/CallSyntax.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace mlir::autopar {
+
+class TargetFormulas {
+public:
+  /// Formulas of `call` are built in front of the return of `function`. `ignored` is the label that
+  /// is left out where the call does not say; NaN: none.
+  TargetFormulas(func::FuncOp function, ::autopar::Call &call,
+                 double ignored = std::numeric_limits<double>::quiet_NaN());
+
+protected:
+  /// Every function but one's own output takes a result of the model and a target.
+  ::autopar::Status checkTwoArguments() const;
+
+  /// A result of the model that holds floats.
+  ::autopar::Result<Value> output(const std::string &name);
+  /// An output of one element, as a scalar: the call is its name.
+  ::autopar::Result<Value> ownOutput();
+
+  /// Of what is compared over classes.
+  struct Classes {
+    Value logits; ///< as the model gives them
+    Value x;      ///< widened
+    RankedTensorType type;
+    SmallVector<int64_t> dims; ///< the axis
+    Value number;              ///< i32 of the shape of `type`: which class it is
+    Value label;               ///< the same: which class it should be
+    Value isLabel;             ///< whether they are equal
+    Value weights;             ///< per row; they sum to 1
+
+    int64_t count() const { return type.getDimSize(dims[0]); }
+  };
+  ::autopar::Result<Classes> classes();
+
+  /// The widened result and target, of one shape.
+  ::autopar::Result<std::pair<Value, Value>> pairOf();
+
+  Value total(Value x);
+  Value meanOfAll(Value x);
+
+  func::FuncOp function;
+  ::autopar::Call &call;
+  double ignored;
+  Operation *returns;
+  OpBuilder builder;
+  FormulaBuilder b;
+
+private:
+  ::autopar::Result<Value> floats(Value value, const std::string &name);
+  ::autopar::Result<Value> target(const std::string &name, RankedTensorType type);
+  Type wide(RankedTensorType type);
+  Value rowWeights(Value labels, double leftOut, RankedTensorType type);
+};
+
+} // namespace mlir::autopar
