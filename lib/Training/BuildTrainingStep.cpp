@@ -29,6 +29,7 @@ using namespace mlir;
 using namespace mlir::autopar;
 using ::autopar::Call;
 using ::autopar::Result;
+using ::autopar::WeightedCall;
 
 namespace {
 /// A result of the step.
@@ -59,9 +60,9 @@ public:
 
   LogicalResult build(StringRef lossText, StringRef metricsText, StringRef optimizerText,
                       StringRef scheduleText, StringRef scaleText) {
-    Result<Call> lossCall = Call::parse("loss", lossText.str());
-    if (!lossCall)
-      return refuse(lossCall.status());
+    Result<std::vector<WeightedCall>> terms = Call::parseSum("loss", lossText.str());
+    if (!terms)
+      return refuse(terms.status());
     Result<Call> optimizerCall = Call::parse("optimizer", optimizerText.str());
     if (!optimizerCall)
       return refuse(optimizerCall.status());
@@ -83,12 +84,12 @@ public:
     }
     if (!(clipNorm >= 0))
       return function.emitError() << "clip-norm: expected a positive number, got " << clipNorm;
-    Result<Loss> loss = buildLoss(function, *lossCall);
+    Result<Loss> loss = buildLoss(function, *terms);
     if (!loss)
       return refuse(loss.status());
     nameSlope(*loss);
     nameNew("loss");
-    if (failed(addMetrics(metricsText, *lossCall)))
+    if (failed(addMetrics(metricsText, *terms)))
       return failure();
     findOwnState();
     enter("");
@@ -110,7 +111,7 @@ private:
   }
 
   /// They are of the forward pass.
-  LogicalResult addMetrics(StringRef text, const Call &loss) {
+  LogicalResult addMetrics(StringRef text, ArrayRef<WeightedCall> loss) {
     Result<std::vector<Metric>> parsed = parseMetrics(text);
     if (!parsed)
       return refuse(parsed.status());

@@ -6,11 +6,14 @@
 
 #include "TargetFormulas.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace mlir;
 using namespace mlir::autopar;
 using ::autopar::Call;
 using ::autopar::Result;
 using ::autopar::Status;
+using ::autopar::WeightedCall;
 
 namespace {
 class LossBuilder : TargetFormulas {
@@ -108,6 +111,43 @@ private:
 } // namespace
 
 SmallVector<StringRef> mlir::autopar::knownLosses() { return LossBuilder::names(); }
+
+/// Where a term knows its own derivatives, those of the others are known, too: their factors.
+static void scaleSeeds(Loss &loss, double factor, FormulaBuilder &b) {
+  for (auto &[value, cotangent] : loss.seeds)
+    cotangent = factor == 1 ? cotangent : b.scale(cotangent, factor);
+  if (loss.seeds.empty())
+    loss.seeds.emplace_back(loss.value, b.splatLike(loss.value, factor));
+}
+
+Result<Loss> mlir::autopar::buildLoss(func::FuncOp function, MutableArrayRef<WeightedCall> terms) {
+  SmallVector<Loss> losses;
+  for (WeightedCall &term : terms) {
+    Result<Loss> loss = buildLoss(function, term.call);
+    if (!loss)
+      return loss.status();
+    losses.push_back(*loss);
+  }
+  if (terms.size() == 1 && terms[0].factor == 1)
+    return losses[0];
+  OpBuilder builder(function.getBody().front().getTerminator());
+  FormulaBuilder b(builder, function.getLoc());
+  bool isDouble = llvm::any_of(
+      losses, [&](const Loss &loss) { return b.typeOf(loss.value).getElementType().isF64(); });
+  bool hasSeeds = llvm::any_of(losses, [](const Loss &loss) { return !loss.seeds.empty(); });
+  Loss sum;
+  for (auto [term, loss] : llvm::zip_equal(terms, losses)) {
+    Value value = b.cast(loss.value, isDouble ? builder.getF64Type() : builder.getF32Type());
+    value = term.factor == 1 ? value : b.scale(value, term.factor);
+    sum.value = sum.value ? b.add(sum.value, value) : value;
+  }
+  for (auto [term, loss] : llvm::zip_equal(terms, losses))
+    if (hasSeeds) {
+      scaleSeeds(loss, term.factor, b);
+      llvm::append_range(sum.seeds, loss.seeds);
+    }
+  return sum;
+}
 
 Result<Loss> mlir::autopar::buildLoss(func::FuncOp function, Call &call, double ignored) {
   return LossBuilder(function, call, ignored).build();

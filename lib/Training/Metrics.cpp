@@ -12,6 +12,7 @@ using namespace mlir::autopar;
 using ::autopar::Call;
 using ::autopar::Result;
 using ::autopar::Status;
+using ::autopar::WeightedCall;
 
 namespace {
 class MetricBuilder : TargetFormulas {
@@ -138,11 +139,14 @@ Result<std::vector<Metric>> mlir::autopar::parseMetrics(StringRef text) {
   return metrics;
 }
 
-Result<Value> mlir::autopar::buildMetric(func::FuncOp function, Call &call, const Call &loss) {
+Result<Value> mlir::autopar::buildMetric(func::FuncOp function, Call &call,
+                                         ArrayRef<WeightedCall> loss) {
   double ignored = std::numeric_limits<double>::quiet_NaN();
-  auto given = loss.options.find("ignore_index");
-  if (given != loss.options.end() && call.arguments.size() == 2 &&
-      call.arguments[1] == loss.arguments[1])
-    ignored = given->second.number;
+  for (const WeightedCall &term : loss) {
+    auto given = term.call.options.find("ignore_index");
+    if (given != term.call.options.end() && call.arguments.size() == 2 &&
+        call.arguments[1] == term.call.arguments[1])
+      ignored = given->second.number;
+  }
   return MetricBuilder(function, call, ignored).build();
 }

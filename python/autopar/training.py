@@ -71,7 +71,7 @@ class Lion(Optimizer):
 class Train:
     """A training step around a forward model.
 
-    loss: "softmax_cross_entropy(logits, labels)", another loss of docs/Training.md, or the output that is the loss.
+    loss: "softmax_cross_entropy(logits, labels)", another loss of docs/Training.md, the output that is the loss, or a sum: "f(a, b) + 0.01*aux".
     optimizer: one of the classes above, or its words.
     metrics: what else a step and Session.evaluate tell, or one: "accuracy(logits, labels)", "top5=accuracy(logits, labels, top=5)" (docs/Training.md).
     schedule: how the learning rate follows from the step: "cosine(warmup=100, steps=2000)". None: it does not.

@@ -14,6 +14,15 @@
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,x)" 2>&1 | FileCheck %s --check-prefix=TYPE
 // TYPE: error: loss "mse(y,x)": expected the input "x" to be tensor<2x5xf32>, it is tensor<2x4xf32>
 
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target)+half*mse(y,target)" 2>&1 | FileCheck %s --check-prefix=FACTOR
+// FACTOR: error: loss "mse(y,target)+half*mse(y,target)": expected a number other than 0 in front of '*' at character 15
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target)+" 2>&1 | FileCheck %s --check-prefix=TERM
+// TERM: error: loss "mse(y,target)+": expected a name at character 15
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target)*2" 2>&1 | FileCheck %s --check-prefix=BEHIND
+// BEHIND: error: loss "mse(y,target)*2": expected '+' or nothing more at character 14
+
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) metrics=f1(y,target)" 2>&1 | FileCheck %s --check-prefix=METRIC
 // METRIC: error: metric "f1(y,target)": unknown metric; expected accuracy, binary_accuracy, mean_absolute_error, mae, softmax_cross_entropy, negative_log_likelihood, binary_cross_entropy, mean_squared_error, mse, or the name of a result of one element, at character 1
 

@@ -2,6 +2,8 @@
 // RUN: autopar-opt %s --autopar-build-training-step="loss=negative_log_likelihood(logits,labels,axis=1)" | FileCheck %s --check-prefix=NLL
 // RUN: autopar-opt %s --autopar-build-training-step="loss=binary_cross_entropy(logits,target)" | FileCheck %s --check-prefix=BCE
 // RUN: autopar-opt %s --autopar-build-training-step="loss=total" | FileCheck %s --check-prefix=OWN
+// RUN: autopar-opt %s --autopar-build-training-step="loss=softmax_cross_entropy(logits,labels)+0.5*total" | FileCheck %s --check-prefix=SUM
+// RUN: autopar-opt %s --autopar-build-training-step="loss=3*total" | FileCheck %s --check-prefix=SCALED
 
 // Cross entropy knows its own derivative: the walk starts at the logits. The number of kept labels is
 // counted over the whole batch.
@@ -20,6 +22,17 @@
 // BCE: autopar.unary softplus
 // OWN: autopar.constant {autopar.id = "loss/vjp"{{.*}} dense<1.000000e+00> : tensor<f32>
 // OWN: {autopar.id = "total/vjp.0"
+
+// A sum starts at the logits of the one and at the value of the other; what it is without such knowledge is
+// differentiated as it stands.
+
+// SUM: autopar.binary mul {{.*}}autopar.id = "loss/binary{{.*}} : tensor<f32>
+// SUM: autopar.binary add {{.*}}autopar.id = "loss/binary{{.*}} : tensor<f32>
+// SUM: %[[FACTOR:.*]] = autopar.constant {autopar.id = "loss/vjp{{.*}} dense<5.000000e-01> : tensor<f32>
+// SUM: autopar.broadcast %[[FACTOR]] {{.*}}{autopar.id = "total/vjp.0"
+// SUM: {autopar.id = "fc/vjp.sum"
+// SCALED: autopar.constant {autopar.id = "loss/vjp"{{.*}} dense<1.000000e+00> : tensor<f32>
+// SCALED: {autopar.id = "total/vjp.0"
 autopar.origin @w : tensor<4x5xf32>
 func.func @main(%x: tensor<2x3x4xf32> {autopar.name = "x"},
                 %w: tensor<4x5xf32> {autopar.name = "w", autopar.origin = @w, autopar.trainable = "decay"})

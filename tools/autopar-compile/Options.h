@@ -97,7 +97,8 @@ struct Options {
   cl::opt<std::string> train{
       "train",
       cl::desc("train the model: loss=softmax_cross_entropy(logits, labels), "
-               "loss=mse(y, target), or loss=NAME for an output that is the loss"),
+               "loss=mse(y, target), loss=NAME for an output that is the loss, or a sum: "
+               "loss=mse(y, target) + 0.1*NAME"),
       cl::value_desc("loss=..."), cl::cat(category)};
   cl::list<std::string> metrics{
       "metric",

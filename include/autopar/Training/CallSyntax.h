@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The small language of losses and optimizers on the command line: name(argument, key=number, ...).
+// The small language of losses and optimizers on the command line: name(argument, key=number, ...),
+// and sums of such calls.
 #pragma once
 
 #include "autopar/Base/Status.h"
@@ -35,10 +36,21 @@ struct Call {
   /// Parses `text`; a name alone is a call without arguments. Errors point at the character. `what`
   /// says what the text is ("optimizer").
   static Result<Call> parse(const std::string &what, const std::string &text);
+  /// Parses calls with factors, "0.5 * f(a) + g(b)": one or more. Their names hold no '+'.
+  static Result<std::vector<struct WeightedCall>> parseSum(const std::string &what,
+                                                           const std::string &text);
 
 private:
+  Status parseFrom(class TextCursor &cursor);
+
   std::string what;
   std::vector<std::string> taken;
+};
+
+/// One of the terms of a sum.
+struct WeightedCall {
+  double factor = 1;
+  Call call;
 };
 
 } // namespace autopar

@@ -30,6 +30,10 @@ struct Loss {
 ::autopar::Result<Loss> buildLoss(func::FuncOp function, ::autopar::Call &call,
                                   double ignored = std::numeric_limits<double>::quiet_NaN());
 
+/// Builds the sum of several losses, each times its factor.
+::autopar::Result<Loss> buildLoss(func::FuncOp function,
+                                  MutableArrayRef<::autopar::WeightedCall> terms);
+
 /// The functions that buildLoss() knows.
 SmallVector<StringRef> knownLosses();
 

@@ -32,9 +32,9 @@ struct Metric {
 ///   every loss of buildLoss(), with its arguments
 ///   NAME                                           a result of one element
 ///
-/// Arguments are as for buildLoss(). A label that `loss` leaves out is left out here too, unless
-/// the call says something else.
+/// Arguments are as for buildLoss(). A label that a term of `loss` leaves out is left out here too,
+/// unless the call says something else.
 ::autopar::Result<Value> buildMetric(func::FuncOp function, ::autopar::Call &call,
-                                     const ::autopar::Call &loss);
+                                     ArrayRef<::autopar::WeightedCall> loss);
 
 } // namespace mlir::autopar
