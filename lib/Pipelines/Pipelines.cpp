@@ -126,6 +126,7 @@ static void addPrepare(OpPassManager &manager, const AutoShardOptions &shard,
     ChooseTrainablePassOptions choose;
     llvm::append_range(choose.freeze, train.freeze);
     llvm::append_range(choose.trainOnly, train.trainOnly);
+    llvm::append_range(choose.noDecay, train.noDecay);
     manager.addPass(createChooseTrainablePass(choose));
   }
   manager.addNestedPass<func::FuncOp>(createLimitInputsPass());

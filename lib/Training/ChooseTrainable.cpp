@@ -65,8 +65,9 @@ private:
     if (!function)
       return getOperation().emitError("expected a function @main to train");
     FailureOr<NamePatterns> frozen = NamePatterns::of(getOperation(), "freeze", freeze),
-                            only = NamePatterns::of(getOperation(), "train-only", trainOnly);
-    if (failed(frozen) || failed(only))
+                            only = NamePatterns::of(getOperation(), "train-only", trainOnly),
+                            undecayed = NamePatterns::of(getOperation(), "no-decay", noDecay);
+    if (failed(frozen) || failed(only) || failed(undecayed))
       return failure();
     // What becomes of the parameters, and which; in the order in which they come.
     llvm::MapVector<StringRef, SmallVector<std::string>> groups;
@@ -96,7 +97,7 @@ private:
                           ? cannot
                           : reasonAgainst(argument, names, asked);
       auto type = cast<RankedTensorType>(argument.getType());
-      bool decays = isDecayed(type);
+      bool decays = why.empty() && undecayed->match(names) == Match::None && isDecayed(type);
       groups[!why.empty() ? why
              : decays     ? "trained"
                           : "trained without weight decay"]
@@ -112,7 +113,8 @@ private:
                      StringAttr::get(&getContext(), decays ? "decay" : "no_decay"));
     }
     attributes.write();
-    if (failed(frozen->checkUsed(getOperation())) || failed(only->checkUsed(getOperation())))
+    if (failed(frozen->checkUsed(getOperation())) || failed(only->checkUsed(getOperation())) ||
+        failed(undecayed->checkUsed(getOperation(), "parameter that is trained")))
       return failure();
     if (tensors == 0 && !groups.empty()) {
       InFlightDiagnostic error = getOperation().emitError("nothing is left to train");

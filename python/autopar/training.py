@@ -78,7 +78,7 @@ class Train:
     lr_scale: patterns of parameter names, and what their learning rate is multiplied with: {"classifier*": 10}; the first that fits counts.
     clip_norm: the largest norm of all gradients together. None: any.
     micro_batches: parts of the batch, computed one after the other; their gradients add up.
-    freeze, train_only: patterns of parameter names, or one.
+    freeze, train_only, no_decay: patterns of parameter names, or one.
     adapters: "lora(rank=8, alpha=16)" trains low-rank matrices beside those of the model, which keep their values. None: the model is trained.
     adapt: with adapters: patterns of parameter names, or one, that get them. Empty: all matrices.
     inference_mode: batch normalization and dropout are read in inference mode, whatever mode they were exported in.
@@ -105,6 +105,7 @@ class Train:
     adapters: Optional[str] = None
     adapt: Union[str, Sequence[str]] = ()
     metrics: Union[str, Sequence[str]] = ()
+    no_decay: Union[str, Sequence[str]] = ()
     lr_scale: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def words(self) -> List[str]:
@@ -129,7 +130,7 @@ class Train:
             words += ["--offload", self.offload]
         if self.micro_batches != 1:
             words += ["--micro-batches", str(self.micro_batches)]
-        for flag, patterns in (("--metric", self.metrics), ("--freeze", self.freeze), ("--train-only", self.train_only), ("--adapt", self.adapt), ("--keep-bf16", self.keep_bf16)):
+        for flag, patterns in (("--metric", self.metrics), ("--freeze", self.freeze), ("--train-only", self.train_only), ("--no-decay", self.no_decay), ("--adapt", self.adapt), ("--keep-bf16", self.keep_bf16)):
             if patterns:
                 words += [flag, patterns if isinstance(patterns, str) else ",".join(patterns)]
         return words

@@ -174,8 +174,10 @@ def test_evaluation_data_must_feed_the_same_inputs(program: pathlib.Path, tmp_pa
     said = refusal(program, tmp_path, "--data", tmp_path / "both.npz", "--eval-data", tmp_path / "one.npz")
     assert f"{tmp_path}/one.npz does not feed the inputs that {tmp_path}/both.npz feeds; give both the same arrays, or --fields" in said
     np.savez(tmp_path / "few.npz", input_ids=rows[:1], labels=rows[:1])
-    said = refusal(program, tmp_path, "--data", tmp_path / "both.npz", "--eval-data", tmp_path / "few.npz")
-    assert f"few.npz has 1 samples, one batch takes {BATCH}" in said
+    said = refusal(program, tmp_path, "--data", tmp_path / "both.npz", "--eval-data", tmp_path / "few.npz", "--eval-steps", "1")
+    assert f"few.npz has 1 samples, one batch takes {BATCH}, --eval-steps 1 wants more" in said
+    assert "--eval-data synthetic has no end: say how many batches by --eval-steps" in refusal(program, tmp_path, "--data", "synthetic",
+                                                                                             "--eval-data", "synthetic")
 
 
 def test_archives_that_cannot_be_read_in_place_are_refused(program: pathlib.Path, tmp_path: pathlib.Path) -> None:

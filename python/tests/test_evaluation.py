@@ -84,6 +84,24 @@ def test_the_evaluation_loss_is_the_mean_over_the_file_in_its_order(gpt2: Exampl
     assert lines(tmp_path / "metrics.jsonl")[0]["eval_loss"] == expected
 
 
+@pytest.mark.parametrize("options", [["--ranks", "2"], ["--micro-batches", "2"]], ids=["ranks", "micro-batches"])
+@pytest.mark.parametrize("rows", [3, 8, 13])
+def test_samples_that_fill_no_batch_count_as_much_as_others(gpt2: Example, tmp_path: pathlib.Path, options: List[str], rows: int) -> None:
+    """The mean over all samples, each evaluated alone; labels that are ignored are as many in each."""
+    train = autopar.Train("softmax_cross_entropy(logits, labels, ignore_index=-1)", "sgd(lr=0)", metrics="accuracy(logits, labels)")
+    artifact = autopar.compile(gpt2.path, tmp_path / "train.bin", bind={"batch": 4, "seq": SEQ}, train=train, options=options)
+    single = autopar.compile(gpt2.path, tmp_path / "single.bin", bind={"batch": 1, "seq": SEQ}, train=train)
+    ids, labels = np.random.default_rng(7).integers(0, VOCAB, (2, rows, SEQ))
+    labels[:, 1] = -1
+    np.savez(tmp_path / "rows.npz", input_ids=ids, labels=labels)
+    said = run(artifact, "--steps", "0", "--eval-data", tmp_path / "rows.npz", "--metrics", tmp_path / "metrics.jsonl")
+    assert said.returncode == 0, said.stderr
+    with autopar.Session(single) as session:
+        alone = [session.evaluate({"input_ids": ids[row:row + 1], "labels": labels[row:row + 1]}) for row in range(rows)]
+    for name in ("loss", "accuracy"):
+        assert lines(tmp_path / "metrics.jsonl")[0][f"eval_{name}"] == pytest.approx(np.mean([told[name] for told in alone]), rel=1e-5)
+
+
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_checkpoint_is_evaluated_without_a_step(gpt2: Example, tmp_path: pathlib.Path, ranks: int) -> None:
     """The loss that the training had in the end; without a checkpoint, of the start. Nothing is written but metrics."""

@@ -1,4 +1,6 @@
 // RUN: autopar-opt %s --pass-pipeline="builtin.module(autopar-choose-trainable)" | FileCheck %s
+// RUN: autopar-opt %s --pass-pipeline="builtin.module(autopar-choose-trainable{no-decay=f*,bias})" | FileCheck %s --check-prefix=NAMED
+// RUN: not autopar-opt %s --pass-pipeline="builtin.module(autopar-choose-trainable{no-decay=pos_embed})" 2>&1 | FileCheck %s --check-prefix=NONE
 
 // Scales and biases are not decayed, in whatever shape an exporter stores them; matrices are, even of one row.
 
@@ -7,6 +9,10 @@
 // CHECK-SAME: "bias", autopar.origin = @bias, autopar.trainable = "no_decay"
 // CHECK-SAME: "row", autopar.origin = @row, autopar.trainable = "decay"
 // CHECK-SAME: "filter", autopar.origin = @filter, autopar.trainable = "decay"
+
+// NAMED: "row", autopar.origin = @row, autopar.trainable = "decay"
+// NAMED-SAME: "filter", autopar.origin = @filter, autopar.trainable = "no_decay"
+// NONE: error: no-decay: no parameter that is trained is called "pos_embed"
 autopar.origin @scale : tensor<16x1x1xf32>
 autopar.origin @bias : tensor<1x1x8xf32>
 autopar.origin @row : tensor<1x8xf32>

@@ -61,12 +61,12 @@ Status Options::checkTraining() const {
   bool asksTraining = metrics.getNumOccurrences() || optimizer.getNumOccurrences() ||
                       schedule.getNumOccurrences() || clipNorm.getNumOccurrences() ||
                       rateScales.getNumOccurrences() || freeze.getNumOccurrences() ||
-                      trainOnly.getNumOccurrences() || gradientType.getNumOccurrences() ||
-                      lossScale.getNumOccurrences();
+                      trainOnly.getNumOccurrences() || noDecay.getNumOccurrences() ||
+                      gradientType.getNumOccurrences() || lossScale.getNumOccurrences();
   if (asksTraining && train.empty())
-    return usage(
-        "--metric, --optimizer, --lr-schedule, --lr-scale, --clip-norm, --freeze, --train-only, "
-        "--gradient-dtype and --loss-scale need --train \"loss=...\"");
+    return usage("--metric, --optimizer, --lr-schedule, --lr-scale, --clip-norm, --freeze, "
+                 "--train-only, --no-decay, "
+                 "--gradient-dtype and --loss-scale need --train \"loss=...\"");
   if (!adapt.empty() && adapters.empty())
     return usage("--adapt names what --adapters \"lora(rank=8)\" is for: expected it too");
   if (!train.empty() && !carry.empty())

@@ -110,6 +110,7 @@ void Options::setTraining(CompileOptions &options) const {
     options.train.freeze.assign(freeze.begin(), freeze.end());
     options.train.rateScales.assign(rateScales.begin(), rateScales.end());
     options.train.trainOnly.assign(trainOnly.begin(), trainOnly.end());
+    options.train.noDecay.assign(noDecay.begin(), noDecay.end());
   }
 }
 

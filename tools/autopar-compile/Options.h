@@ -127,6 +127,10 @@ struct Options {
   cl::list<std::string> trainOnly{"train-only", cl::CommaSeparated,
                                   cl::desc("the only parameters that are trained"),
                                   cl::value_desc("name,..."), cl::cat(category)};
+  cl::list<std::string> noDecay{
+      "no-decay", cl::CommaSeparated,
+      cl::desc("parameters that are trained without weight decay, as biases and scales are"),
+      cl::value_desc("name,..."), cl::cat(category)};
   cl::opt<std::string> adapters{
       "adapters",
       cl::desc("train low-rank matrices beside those of the model, which keep their values: "

@@ -122,12 +122,22 @@ Result<std::unique_ptr<runtime::DataSource>> openEvalData(const runtime::Session
   return opened;
 }
 
-Status setBatch(runtime::Session &session, const runtime::DataSource &data, int64_t step) {
+template <typename Which>
+static Status setBatchOf(runtime::Session &session, const runtime::DataSource &data, Which which) {
   for (const std::string &input : data.inputs())
     AUTOPAR_RETURN_IF_ERROR(session.setInput(input, [&](const runtime::Box &box, void *out) {
-      return data.read(input, step, box, out);
+      return data.read(input, which, box, out);
     }));
   return Status::ok();
+}
+
+Status setBatch(runtime::Session &session, const runtime::DataSource &data, int64_t step) {
+  return setBatchOf(session, data, step);
+}
+
+Status setBatch(runtime::Session &session, const runtime::DataSource &data,
+                runtime::SampleRange samples) {
+  return setBatchOf(session, data, samples);
 }
 
 Status writeOutputs(const runtime::Session &session, const std::string &folder) {

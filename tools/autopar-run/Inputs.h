@@ -24,8 +24,10 @@ Result<std::unique_ptr<runtime::DataSource>> openData(const runtime::Session &se
 Result<std::unique_ptr<runtime::DataSource>> openEvalData(const runtime::Session &session,
                                                           const RunOptions &options,
                                                           const runtime::DataSource *data);
-/// The batch of `step`, to the ranks of this process.
+/// The batch of `step`, or of some samples, to the ranks of this process.
 Status setBatch(runtime::Session &session, const runtime::DataSource &data, int64_t step);
+Status setBatch(runtime::Session &session, const runtime::DataSource &data,
+                runtime::SampleRange samples);
 
 /// <folder>/<name>.npy for every output; characters that no file name takes become '_'.
 Status writeOutputs(const runtime::Session &session, const std::string &folder);

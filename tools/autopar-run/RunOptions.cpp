@@ -67,7 +67,7 @@ void addData(CLI::App &app, RunOptions &options) {
          "case")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   app.add_option("--eval-steps", options.evalSteps,
-                 "batches per evaluation (default: all full batches of the file)")
+                 "batches per evaluation (default: all samples of the file)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
 }
 

@@ -50,7 +50,8 @@ private:
   std::unique_ptr<runtime::DataSource> data, evalData;
   int64_t first = 0, saved = -1; ///< steps
   std::shared_ptr<void> lock;    ///< of the folder of checkpoints
-  int64_t samplesPerStep = 0, tokensPerStep = 0, evalBatches = 0;
+  int64_t samplesPerStep = 0, tokensPerStep = 0;
+  std::vector<runtime::SampleRange> evaluated; ///< what an evaluation reads
 
   void say(const std::string &text) const {
     if (isRoot && !options.quiet)
@@ -148,15 +149,16 @@ Status Run::prepareEvaluation() {
     return Status::ok();
   if (!data)
     AUTOPAR_RETURN_IF_ERROR(checkFed(*evalData, options.evalData));
-  int64_t full = evalData->samples() / samplesPerStep;
-  if (full == 0 || options.evalSteps > full)
-    return Status::badInput(
-        options.evalData + " has " + std::to_string(evalData->samples()) +
-        " samples, one batch takes " + std::to_string(samplesPerStep) +
-        (options.evalSteps > full
-             ? ", --eval-steps " + std::to_string(options.evalSteps) + " wants more"
-             : ""));
-  evalBatches = options.evalSteps > 0 ? options.evalSteps : full;
+  if (options.evalSteps == 0 && evalData->isSynthetic())
+    return Status{StatusCode::Usage, "--eval-data " + options.evalData +
+                                         " has no end: say how many batches by --eval-steps"};
+  if (options.evalSteps > evalData->samples() / samplesPerStep)
+    return Status::badInput(options.evalData + " has " + std::to_string(evalData->samples()) +
+                            " samples, one batch takes " + std::to_string(samplesPerStep) +
+                            ", --eval-steps " + std::to_string(options.evalSteps) + " wants more");
+  int64_t samples =
+      options.evalSteps > 0 ? options.evalSteps * samplesPerStep : evalData->samples();
+  evaluated = runtime::wholeBatches(samples, samplesPerStep);
   return Status::ok();
 }
 
@@ -165,19 +167,22 @@ bool Run::isEvaluatedAfter(int64_t step) const {
   return evalData && (step + 1 == options.steps || (every > 0 && (step + 1) % every == 0));
 }
 
-/// Means over the batches, each as its metric weights its samples.
+/// Means over the samples; within a batch as its metric weights them.
 Status Run::evaluate(Metrics &metrics, int64_t step) {
   std::vector<double> means(session.evaluated().size());
-  for (int64_t batch = 0; batch < evalBatches; ++batch) {
-    AUTOPAR_RETURN_IF_ERROR(setBatch(session, *evalData, batch));
+  double batches = 0;
+  for (runtime::SampleRange samples : evaluated) {
+    AUTOPAR_RETURN_IF_ERROR(setBatch(session, *evalData, samples));
     auto values = session.evaluate(step);
     if (!values)
       return values.status();
+    double share = double(samples.count) / double(samplesPerStep);
     for (size_t i = 0; i < means.size(); ++i)
-      means[i] += (*values)[i];
+      means[i] += (*values)[i] * share;
+    batches += share;
   }
   for (double &mean : means)
-    mean /= double(evalBatches);
+    mean /= batches;
   metrics.setEvaluated(session.evaluated(), means);
   return Status::ok();
 }
@@ -188,7 +193,8 @@ Status Run::evaluateAlone(Metrics &metrics) {
   AUTOPAR_RETURN_IF_ERROR(evaluate(metrics, first));
   double ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
-  return metrics.write(first - 1, ms, double(samplesPerStep * evalBatches) * 1e3 / ms);
+  return metrics.write(first - 1, ms,
+                       double(samplesPerStep * int64_t(evaluated.size())) * 1e3 / ms);
 }
 
 /// Each process looks at its part of the samples; all hear what any of them found.
@@ -199,7 +205,8 @@ Status Run::checkValues() {
         data->checkValues(first, std::max<int64_t>(options.steps - first, 0), session.process())
             .at(options.data);
   if (evalData && status.isOk())
-    status = evalData->checkValues(0, evalBatches, session.process()).at(options.evalData);
+    status =
+        evalData->checkValues(0, int64_t(evaluated.size()), session.process()).at(options.evalData);
   auto texts = session.gatherTexts(status.isOk() ? "" : status.message());
   if (!texts)
     return texts.status();

@@ -113,6 +113,34 @@ TEST_F(DataSourceTest, ABoxIsTheSamePartOfTheWholeBatch) {
   }
 }
 
+TEST_F(DataSourceTest, WholeBatchesHoldEverySampleOnce) {
+  for (int64_t batch : {1, 5, 8, 12})
+    for (int64_t samples : {1, 7, 8, 31}) {
+      int64_t next = 0;
+      for (SampleRange range : wholeBatches(samples, batch)) {
+        EXPECT_EQ(range.first, next);
+        EXPECT_EQ(batch % range.count, 0);
+        next += range.count;
+      }
+      EXPECT_EQ(next, samples);
+    }
+  EXPECT_EQ(wholeBatches(31, 12).size(), 4u); // 12, 12, 6, 1
+}
+
+TEST_F(DataSourceTest, ABatchOfFewSamplesRepeatsThem) {
+  TensorSpec rows = spec("rows", DataType::I32, {6, 2});
+  std::vector<int32_t> values(20);
+  std::iota(values.begin(), values.end(), 0);
+  std::string path = folder + "/few.npy";
+  ASSERT_TRUE(writeNpy(path, DataType::I32, {10, 2}, values.data(), 80).isOk());
+  auto data = DataSource::open({path, "", DataType::U16, false}, {rows});
+  ASSERT_TRUE(data.isOk()) << data.status().message();
+  std::vector<int32_t> read(6);
+  ASSERT_TRUE((*data)->read("rows", SampleRange{7, 2}, {{1, 1}, {5, 1}}, read.data()).isOk());
+  read.resize(5);
+  EXPECT_EQ(read, (std::vector<int32_t>{17, 15, 17, 15, 17}));
+}
+
 TEST_F(DataSourceTest, ValuesOutOfRangeAreFoundInWhatTheStepsRead) {
   TensorSpec labels = spec("labels", DataType::I64, {2, 4});
   labels.limits = artifact::Limits{0, 29, -1};

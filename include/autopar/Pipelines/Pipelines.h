@@ -166,8 +166,8 @@ struct TrainOptions {
   std::string optimizer; ///< adamw(lr=3e-4): autopar/Training/Optimizers.h
   std::string schedule;  ///< cosine(warmup=100, steps=2000): autopar/Training/LearningRates.h
   double clipNorm = 0;   ///< largest norm of all gradients together; 0: any
-  std::vector<std::string> freeze, trainOnly; ///< patterns of parameter names
-  std::vector<std::string> rateScales;        ///< "pattern=factor" of the learning rate
+  std::vector<std::string> freeze, trainOnly, noDecay; ///< patterns of parameter names
+  std::vector<std::string> rateScales;                 ///< "pattern=factor" of the learning rate
   std::string offload =
       "none";           ///< what lies in host memory: none, or state (that of the optimizer)
   std::string adapters; ///< lora(rank=8): autopar/Training/Adapters.h; for inference too

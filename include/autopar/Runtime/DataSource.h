@@ -25,6 +25,16 @@ struct DataOptions {
   uint64_t seed = 0;
 };
 
+/// Samples that follow each other, by their places in the order of the data. A batch of them
+/// repeats them to its end, so that a mean over the batch is theirs where their number divides its.
+struct SampleRange {
+  int64_t first = 0, count = 0;
+};
+
+/// All samples in batches of `batch`: full ones, and of the rest as many as divide `batch`, the
+/// most first.
+std::vector<SampleRange> wholeBatches(int64_t samples, int64_t batch);
+
 /// A row of an input is a row of an array, or a part of a window into a stream of tokens; windows
 /// follow each other without overlap of what the longest part takes. Integers are widened; other
 /// conversions are refused. Thread-safe once open.
@@ -39,6 +49,8 @@ public:
   /// Names of the inputs that are fed.
   std::vector<std::string> inputs() const;
   int64_t samples() const;
+  /// Whether the samples are made up: there is no end to them.
+  bool isSynthetic() const;
   /// Tokens at the end that fill no window.
   int64_t unusedTokens() const;
 
@@ -51,6 +63,8 @@ public:
   /// The box of an input in `step` (first row = first sample of the batch), row-major, into `out`,
   /// which has the box's extent and the input's type.
   Status read(const std::string &input, int64_t step, const Box &box, void *out) const;
+  /// The same of a batch of these samples.
+  Status read(const std::string &input, SampleRange samples, const Box &box, void *out) const;
 
 private:
   struct State;

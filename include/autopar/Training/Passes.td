@@ -52,7 +52,8 @@ def ChooseTrainablePass : Pass<"autopar-choose-trainable", "mlir::ModuleOp"> {
     Where there are adapters (`autopar.adapter`), these are trained, and of the rest what `train-only` names.
     What an exporter computed goes by the names in `autopar.computed_from` too; with `autopar.fixed` beside it, it is open
     whether one of these is a parameter, and a pattern of `train-only` that says more than `*` decides. Weight decay applies to matrices and parameters with
-    extents above 1 along two dimensions, that is, not to biases and the scales of normalizations. One remark lists what is trained and what is not, and why.
+    extents above 1 along two dimensions, that is, not to biases and the scales of normalizations, nor to what a pattern of
+    `no-decay` names. One remark lists what is trained and what is not, and why.
 
     ```mlir
     autopar.origin @w : tensor<4x4xf32>
@@ -67,6 +68,7 @@ def ChooseTrainablePass : Pass<"autopar-choose-trainable", "mlir::ModuleOp"> {
   let options = [
     ListOption<"freeze", "freeze", "std::string", "patterns of parameters that keep their values">,
     ListOption<"trainOnly", "train-only", "std::string", "patterns of the only parameters that are trained">,
+    ListOption<"noDecay", "no-decay", "std::string", "patterns of parameters that are trained without weight decay">,
   ];
 }
 

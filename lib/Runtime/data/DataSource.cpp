@@ -217,6 +217,16 @@ Result<std::unique_ptr<DataSource>> DataSource::open(const DataOptions &options,
   return std::unique_ptr<DataSource>(new DataSource(std::move(state)));
 }
 
+std::vector<SampleRange> wholeBatches(int64_t samples, int64_t batch) {
+  std::vector<SampleRange> ranges;
+  for (int64_t first = 0, count = batch; first < samples; first += count) {
+    while (first + count > samples || batch % count != 0)
+      --count;
+    ranges.push_back({first, count});
+  }
+  return ranges;
+}
+
 std::vector<std::string> DataSource::inputs() const {
   std::vector<std::string> names;
   for (const Feed &feed : state->feeds)
@@ -225,6 +235,7 @@ std::vector<std::string> DataSource::inputs() const {
 }
 
 int64_t DataSource::samples() const { return state->samples; }
+bool DataSource::isSynthetic() const { return state->synthetic.has_value(); }
 int64_t DataSource::unusedTokens() const { return state->unusedTokens; }
 
 Status DataSource::checkValues(int64_t first, int64_t count,
@@ -257,12 +268,21 @@ Status DataSource::read(const std::string &input, int64_t step, const Box &box, 
   const Feed *feed = state->feedOf(input);
   if (!feed)
     return Status::internal("no field feeds input '" + input + "'");
-  int64_t batch = feed->input.shape[0], rowElements = 1;
+  int64_t batch = feed->input.shape[0];
+  return read(input, {step * batch, batch}, box, out);
+}
+
+Status DataSource::read(const std::string &input, SampleRange samples, const Box &box,
+                        void *out) const {
+  const Feed *feed = state->feedOf(input);
+  if (!feed)
+    return Status::internal("no field feeds input '" + input + "'");
+  int64_t rowElements = 1;
   for (size_t d = 1; d < box.extent.size(); ++d)
     rowElements *= box.extent[d];
   auto *row = static_cast<uint8_t *>(out);
   for (int64_t r = 0; r < box.extent[0]; ++r) {
-    int64_t sample = state->order->at(step * batch + box.offset[0] + r);
+    int64_t sample = state->order->at(samples.first + (box.offset[0] + r) % samples.count);
     if (state->synthetic)
       state->synthetic->fillRowBox(feed->input, sample, box, row);
     else
