@@ -335,7 +335,7 @@ private:
       }
     SmallVector<Value> kept(addArguments(function, types, names, donated()));
     size_t keptEach = optimizer.stateNames().size();
-    donateTrained();
+    donateTrained(kept, keptEach);
     BlockArgument rate = control("learning_rate", builder.getF64Type());
     function.setArgAttr(rate.getArgNumber(), "autopar.initial",
                         builder.getF64FloatAttr(optimizer.learningRate));
@@ -419,10 +419,15 @@ private:
     return {builder.getStringAttr("autopar.donated"), builder.getUnitAttr()};
   }
 
-  void donateTrained() {
+  /// What is kept of a parameter has its shape, outside as well.
+  void donateTrained(ArrayRef<Value> kept, size_t keptEach) {
     auto attributes = SignatureAttributes::ofArguments(function);
     for (const Trained &parameter : trained) {
       unsigned number = parameter.argument.getArgNumber();
+      Attribute shape = attributes.get(number, kModelShapeAttribute);
+      for (Value state : kept.take_front(shape ? keptEach : 0))
+        attributes.set(cast<BlockArgument>(state).getArgNumber(), kModelShapeAttribute, shape);
+      kept = kept.drop_front(keptEach);
       attributes.set(number, donated().getName(), donated().getValue());
       attributes.set(number, "autopar.name", builder.getStringAttr(parameter.name));
     }

@@ -3,6 +3,8 @@
 // compared with.
 #include "autopar/Training/Optimizers.h"
 
+#include "autopar/Base/AverageName.h"
+
 #include <cmath>
 
 using namespace mlir;
@@ -104,6 +106,40 @@ struct Lion : Optimizer {
   }
 };
 
+/// Beside each parameter its exponential moving average, which begins with what the first step
+/// makes of it, as PyTorch's AveragedModel does (Polyak and Juditsky, "Acceleration of stochastic
+/// approximation by averaging", 1992).
+struct Averaging : Optimizer {
+  std::unique_ptr<Optimizer> inner;
+  double kept = 0; ///< of the average, in a step
+
+  Averaging(std::unique_ptr<Optimizer> optimizer, double kept)
+      : inner(std::move(optimizer)), kept(kept) {
+    learningRate = inner->learningRate;
+    weightDecay = inner->weightDecay;
+  }
+
+  SmallVector<StringRef> stateNames() const override {
+    SmallVector<StringRef> names = inner->stateNames();
+    names.push_back(::autopar::kAverageState);
+    return names;
+  }
+  /// Those of the optimizer, and the part of the average that is new.
+  SmallVector<Value> shared(FormulaBuilder &b, Value rate, Value count) const override {
+    SmallVector<Value> numbers = inner->shared(b, rate, count);
+    Value isFirst = b.compare(ComparePredicate::Le, count, b.splatLike(count, 1));
+    numbers.push_back(b.select(isFirst, b.splatLike(count, 1), b.splatLike(count, 1 - kept)));
+    return numbers;
+  }
+  SmallVector<Value> update(FormulaBuilder &b, Value parameter, Value gradient, ValueRange state,
+                            ValueRange shared, double decay) const override {
+    SmallVector<Value> next =
+        inner->update(b, parameter, gradient, state.drop_back(), shared.drop_back(), decay);
+    next.push_back(b.add(state.back(), b.mul(b.sub(next[0], state.back()), shared.back())));
+    return next;
+  }
+};
+
 std::unique_ptr<Optimizer> makeSgd(Call &call, double momentum) {
   auto sgd = std::make_unique<Sgd>();
   sgd->learningRate = call.take("lr", 0.01);
@@ -152,10 +188,11 @@ const Row rows[] = {{"sgd", [](Call &call) { return makeSgd(call, 0); }},
                     {"adagrad", makeAdagrad},
                     {"lion", makeLion}};
 
-/// Betas and momentum are fractions, everything else is finite and not negative.
+/// Betas, momentum and what an average keeps are fractions, everything else is finite and not
+/// negative.
 Status checkRanges(const Call &call, const Optimizer &optimizer) {
   for (const auto &[key, option] : call.options) {
-    bool fraction = key == "momentum" || StringRef(key).starts_with("beta");
+    bool fraction = key == "momentum" || key == "ema" || StringRef(key).starts_with("beta");
     if (!(option.number >= 0) || !std::isfinite(option.number) || (fraction && option.number >= 1))
       return call.errorAt(option.position,
                           "expected " + key +
@@ -177,9 +214,12 @@ Result<std::unique_ptr<Optimizer>> mlir::autopar::makeOptimizer(Call &call) {
     if (!call.arguments.empty())
       return call.errorAt(call.namePosition, call.name + " takes options (lr=0.1) only,");
     std::unique_ptr<Optimizer> optimizer = row.make(call);
+    double ema = call.take("ema", 0);
     AUTOPAR_RETURN_IF_ERROR(call.checkAllTaken());
     AUTOPAR_RETURN_IF_ERROR(checkRanges(call, *optimizer));
-    return optimizer;
+    if (ema == 0)
+      return optimizer;
+    return std::unique_ptr<Optimizer>(std::make_unique<Averaging>(std::move(optimizer), ema));
   }
   return call.errorAt(call.namePosition, "unknown optimizer; expected " + known);
 }

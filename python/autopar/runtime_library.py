@@ -44,6 +44,7 @@ _SIGNATURES = {
     "autoparSaveCheckpoint": (c_int32, [_SESSION, c_char_p]),
     "autoparLoadCheckpoint": (c_int32, [_SESSION, c_char_p, POINTER(c_int64)]),
     "autoparExport": (c_int32, [_SESSION, c_char_p]),
+    "autoparExportAverages": (c_int32, [_SESSION, c_char_p]),
     "autoparGetOutput": (c_int32, [_SESSION, c_char_p, c_void_p, c_int64]),
     "autoparStateCount": (c_int32, [_SESSION]),
     "autoparState": (c_int32, [_SESSION, c_int32, POINTER(Tensor)]),

@@ -103,10 +103,14 @@ class Session:
             runtime_library.check(self._library.autoparLoadCheckpoint(session, os.fsencode(folder), ctypes.byref(step)))
         return step.value if step.value >= 0 else None
 
-    def export(self, path: Path) -> None:
-        """Writes the trained parameters, whole and under the model's names (of torch's linears the source's), to a .safetensors file."""
+    def export(self, path: Path, *, averages: bool = False) -> None:
+        """Writes the trained parameters, whole and under the model's names (of torch's linears the source's), to a .safetensors file.
+
+        averages: their moving averages instead, which an optimizer with ema=0.999 keeps.
+        """
+        write = self._library.autoparExportAverages if averages else self._library.autoparExport
         with self._opened() as session:
-            runtime_library.check(self._library.autoparExport(session, os.fsencode(path)))
+            runtime_library.check(write(session, os.fsencode(path)))
 
     def state(self, name: str) -> np.ndarray:
         """A copy of what lasts from step to step, whole: a trained parameter, a moment of the optimizer, a carried cache."""

@@ -6,7 +6,10 @@ from typing import Any, List, Mapping, Optional, Sequence, Union
 
 
 class Optimizer:
-    """Options that print as a call of the command line's small language: adamw(lr=0.0003)."""
+    """Options that print as a call of the command line's small language: adamw(lr=0.0003).
+
+    ema: what a step keeps of the moving averages of the parameters (Session.export); 0: there are none.
+    """
 
     def __str__(self) -> str:
         words = []
@@ -24,6 +27,7 @@ class SGD(Optimizer):
     momentum: float = 0.0
     nesterov: bool = False
     weight_decay: float = 0.0
+    ema: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +39,7 @@ class Adam(Optimizer):
     beta2: float = 0.999
     eps: float = 1e-8
     weight_decay: float = 0.0
+    ema: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +51,7 @@ class AdamW(Optimizer):
     beta2: float = 0.999
     eps: float = 1e-8
     weight_decay: float = 0.01
+    ema: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +61,7 @@ class Adagrad(Optimizer):
     lr: float = 0.01
     eps: float = 1e-10
     weight_decay: float = 0.0
+    ema: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +72,7 @@ class Lion(Optimizer):
     beta1: float = 0.9
     beta2: float = 0.99
     weight_decay: float = 0.0
+    ema: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)

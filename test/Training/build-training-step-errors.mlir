@@ -63,7 +63,7 @@
 // SMOOTHING: error: loss {{.*}}: expected label_smoothing between 0 and 1 at character 27
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=adamw(lr=3e-4,weigth_decay=0.1)" 2>&1 | FileCheck %s --check-prefix=OPTION
-// OPTION: error: optimizer "adamw(lr=3e-4,weigth_decay=0.1)": unknown option "weigth_decay"; adamw takes lr, beta1, beta2, eps, weight_decay at character 15
+// OPTION: error: optimizer "adamw(lr=3e-4,weigth_decay=0.1)": unknown option "weigth_decay"; adamw takes lr, beta1, beta2, eps, weight_decay, ema at character 15
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=adamw(lr=fast)" 2>&1 | FileCheck %s --check-prefix=NUMBER
 // NUMBER: error: optimizer "adamw(lr=fast)": expected a number at character 10

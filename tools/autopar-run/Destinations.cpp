@@ -32,17 +32,23 @@ static Status prepareFile(const std::string &what, const fs::path &file) {
   return folder.empty() ? Status::ok() : prepareFolder(what, folder);
 }
 
+static Status prepareExport(const std::string &what, const std::string &file) {
+  if (file.empty())
+    return Status::ok();
+  AUTOPAR_RETURN_IF_ERROR(prepareFile(what, file));
+  std::error_code error;
+  if (fs::exists(file, error) && !fs::is_regular_file(file, error))
+    return cannotCreate(what, file + " is no file; name another one");
+  return Status::ok();
+}
+
 Status prepareDestinations(const RunOptions &options) {
   if (!options.checkpointFolder.empty())
     AUTOPAR_RETURN_IF_ERROR(prepareFolder("--checkpoint-dir", options.checkpointFolder));
   if (!options.outputFolder.empty())
     AUTOPAR_RETURN_IF_ERROR(prepareFolder("--output-dir", options.outputFolder));
-  if (!options.exportFile.empty()) {
-    AUTOPAR_RETURN_IF_ERROR(prepareFile("--export", options.exportFile));
-    std::error_code error;
-    if (fs::exists(options.exportFile, error) && !fs::is_regular_file(options.exportFile, error))
-      return cannotCreate("--export", options.exportFile + " is no file; name another one");
-  }
+  AUTOPAR_RETURN_IF_ERROR(prepareExport("--export", options.exportFile));
+  AUTOPAR_RETURN_IF_ERROR(prepareExport("--export-ema", options.exportAverages));
   return options.trace.empty() ? Status::ok() : prepareFile("--trace", options.trace);
 }
 

@@ -94,6 +94,8 @@ void addTraining(CLI::App &app, RunOptions &options) {
   app.add_option("--export", options.exportFile,
                  "write the trained parameters to this .safetensors file at the end; with "
                  "--steps 0: those of the checkpoint, or where they start without one");
+  app.add_option("--export-ema", options.exportAverages,
+                 "the same of their moving averages, which an optimizer with ema=0.999 keeps");
   app.add_option("--metrics", options.metrics, "append one JSON line per step to this file");
   app.add_option("--output-dir,-o", options.outputFolder,
                  "write each output to <name>.npy in this folder");

@@ -71,13 +71,14 @@ private:
   Status checkFed(const runtime::DataSource &source, const std::string &path);
   Status evaluate(Metrics &metrics, int64_t step);
   Status evaluateAlone(Metrics &metrics);
+  bool exports() const { return !options.exportFile.empty() || !options.exportAverages.empty(); }
   std::string rate(double ms) const;
   Status loop(Metrics &metrics, std::vector<double> &stepMs);
 };
 
 Status Run::checkOptions() const {
   auto usage = [](const char *text) { return Status{StatusCode::Usage, text}; };
-  if (!trains && (!options.checkpointFolder.empty() || !options.exportFile.empty()))
+  if (!trains && (!options.checkpointFolder.empty() || exports()))
     return Status::badInput("this program keeps nothing from step to step, so there is nothing to "
                             "checkpoint or export; "
                             "compile it with --train");
@@ -97,9 +98,10 @@ Status Run::checkOptions() const {
                              options.benchmark || options.profile))
     return usage("--steps 0 runs no step: there is nothing for --output-dir, --trace, --benchmark "
                  "and --profile");
-  if (options.steps == 0 && options.exportFile.empty() && options.evalData.empty())
-    return usage("--steps 0 runs no step; it goes with --eval-data and --export");
-  return Status::ok();
+  if (options.steps == 0 && !exports() && options.evalData.empty())
+    return usage("--steps 0 runs no step; it goes with --eval-data, --export and --export-ema");
+  return options.exportAverages.empty() ? Status::ok()
+                                        : checkExported(session, runtime::Exported::Averages);
 }
 
 Status Run::prepareData() {
@@ -267,7 +269,7 @@ Status Run::resume() {
   say("going on from " + loaded->path +
       (options.initializer.empty() ? "" : "; --init is for a start without a checkpoint"));
   remarkOnData(*loaded);
-  if (options.exportFile.empty() && options.steps > 0 && options.steps <= first)
+  if (!exports() && options.steps > 0 && options.steps <= first)
     say("remark: it has all " + std::to_string(options.steps) +
         " steps already; --steps says how "
         "many there are in the end");
@@ -391,8 +393,12 @@ Status Run::run(std::vector<double> &stepMs) {
         "; the same command goes on from there");
     return Status::ok();
   }
-  return options.exportFile.empty() ? Status::ok()
-                                    : runtime::exportSafetensors(session, options.exportFile);
+  if (!options.exportFile.empty())
+    AUTOPAR_RETURN_IF_ERROR(exportSafetensors(session, options.exportFile));
+  if (!options.exportAverages.empty())
+    AUTOPAR_RETURN_IF_ERROR(
+        exportSafetensors(session, options.exportAverages, runtime::Exported::Averages));
+  return Status::ok();
 }
 
 } // namespace

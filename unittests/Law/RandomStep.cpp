@@ -17,8 +17,9 @@ using namespace mlir::autopar;
 namespace {
 
 /// Lion is left out: a sign is no law for numbers that depend on the order of a sum.
-constexpr const char *optimizers[] = {"sgd(lr=0.1)", "sgd(lr=0.1,momentum=0.9,nesterov=true)",
-                                      "adam(lr=0.1)", "adamw(lr=0.1)", "adagrad(lr=0.1)"};
+constexpr const char *optimizers[] = {"sgd(lr=0.1)",     "sgd(lr=0.1,momentum=0.9,nesterov=true)",
+                                      "adam(lr=0.1)",    "adamw(lr=0.1)",
+                                      "adagrad(lr=0.1)", "adamw(lr=0.1,ema=0.75)"};
 
 class StepDrawer {
 public:

@@ -82,6 +82,9 @@ AUTOPAR_CAPI int32_t autoparLoadCheckpoint(AutoParSession *session, const char *
                                            int64_t *step);
 /* Writes the trained parameters to a .safetensors file. */
 AUTOPAR_CAPI int32_t autoparExport(AutoParSession *session, const char *path);
+/* The same of the moving averages that the optimizer keeps of them (ema=0.999). 65: it keeps none.
+ */
+AUTOPAR_CAPI int32_t autoparExportAverages(AutoParSession *session, const char *path);
 /* Copies a whole output into `data`, which has room for exactly `bytes`. */
 AUTOPAR_CAPI int32_t autoparGetOutput(const AutoParSession *session, const char *name, void *data,
                                       int64_t bytes);

@@ -48,8 +48,15 @@ Status keepNewestCheckpoints(const std::string &folder, int64_t count);
 /// lives. CannotCreate where another process has it.
 Result<std::shared_ptr<void>> lockCheckpoints(const std::string &folder);
 
+/// What is written of a trained parameter: itself, or the moving average that its optimizer keeps.
+enum class Exported { Parameters, Averages };
+
+/// BadInput where the program keeps no averages.
+Status checkExported(const Session &session, Exported what);
+
 /// Writes every trained parameter as one whole tensor of a single safetensors file; all ranks call
-/// it.
-Status exportSafetensors(Session &session, const std::string &path);
+/// it. What has no average (running statistics) is written as it is.
+Status exportSafetensors(Session &session, const std::string &path,
+                         Exported what = Exported::Parameters);
 
 } // namespace autopar::runtime

@@ -38,6 +38,7 @@ public:
 ///   adagrad(lr=0.01, eps=1e-10, weight_decay=0)
 ///   lion(lr=1e-4, beta1=0.9, beta2=0.99, weight_decay=0)
 ///
+/// Each takes ema=N, too: exponential moving averages of the parameters, of which a step keeps N.
 /// BadInput points at what is wrong.
 ::autopar::Result<std::unique_ptr<Optimizer>> makeOptimizer(::autopar::Call &call);
 

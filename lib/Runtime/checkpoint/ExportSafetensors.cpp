@@ -4,9 +4,11 @@
 #include "../data/MappedFile.h"
 #include "CheckpointIndex.h"
 #include "DurableFile.h"
+#include "autopar/Base/AverageName.h"
 #include "autopar/Base/TransposeBytes.h"
 #include "autopar/Runtime/SafetensorsFile.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -16,13 +18,16 @@
 namespace autopar::runtime {
 namespace {
 
+/// `ports` are parameters by the name of the tensor that is written.
 Status writeWhole(const CheckpointIndex &index, const std::string &from, const std::string &path,
                   const std::map<std::string, const artifact::Port *> &ports) {
   std::vector<SafetensorsEntry> entries;
   std::vector<const artifact::Port *> exported;
+  std::vector<const CheckpointTensor *> tensors;
   for (const auto &[tensorName, tensor] : index.tensors)
     if (auto port = ports.find(tensorName); port != ports.end()) {
       exported.push_back(port->second);
+      tensors.push_back(&tensor);
       entries.push_back(
           {exported.back()->sourceName(), tensor.dtype, exported.back()->sourceShape(), 0, 0});
     }
@@ -32,7 +37,7 @@ Status writeWhole(const CheckpointIndex &index, const std::string &from, const s
   AUTOPAR_RETURN_IF_ERROR(file.create());
   AUTOPAR_RETURN_IF_ERROR(file.append(front.data(), front.size()));
   for (size_t i = 0; i < entries.size(); ++i) {
-    const CheckpointTensor &tensor = index.tensors.at(exported[i]->name);
+    const CheckpointTensor &tensor = *tensors[i];
     std::vector<uint8_t> whole(size_t(entries[i].end - entries[i].begin));
     for (const CheckpointPiece &piece : tensor.pieces) {
       auto part = MappedFile::open(from + "/" + piece.file);
@@ -56,7 +61,24 @@ Status writeWhole(const CheckpointIndex &index, const std::string &from, const s
 
 } // namespace
 
-Status exportSafetensors(Session &session, const std::string &path) {
+static bool hasState(const Session &session, const std::string &name) {
+  return std::any_of(session.states().begin(), session.states().end(),
+                     [&](const TensorSpec &state) { return state.name == name; });
+}
+
+Status checkExported(const Session &session, Exported what) {
+  bool isThere = what == Exported::Parameters ||
+                 std::any_of(session.states().begin(), session.states().end(), [&](auto &state) {
+                   return hasState(session, averageName(state.name));
+                 });
+  return isThere ? Status::ok()
+                 : Status::badInput(session.reader().path() +
+                                    " keeps no averages of its parameters: compile it with an "
+                                    "optimizer that does, such as adamw(lr=1e-4, ema=0.999)");
+}
+
+Status exportSafetensors(Session &session, const std::string &path, Exported what) {
+  AUTOPAR_RETURN_IF_ERROR(checkExported(session, what));
   std::error_code error;
   auto there = std::filesystem::status(path, error);
   if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
@@ -75,7 +97,10 @@ Status exportSafetensors(Session &session, const std::string &path) {
   std::map<std::string, const artifact::Port *> ports;
   for (const artifact::Port *port : session.reader().ports())
     if (port->role == artifact::Role::State && port->source.kind != artifact::SourceKind::None)
-      ports.emplace(port->name, port);
+      ports.emplace(what == Exported::Averages && hasState(session, averageName(port->name))
+                        ? averageName(port->name)
+                        : port->name,
+                    port);
   auto file = MappedFile::open(from + "/" + kIndexName);
   if (!file)
     return file.status();

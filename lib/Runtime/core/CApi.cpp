@@ -198,11 +198,19 @@ int32_t autoparLoadCheckpoint(AutoParSession *session, const char *folder, int64
   });
 }
 
-int32_t autoparExport(AutoParSession *session, const char *path) {
+static int32_t exportValues(AutoParSession *session, const char *path, runtime::Exported what) {
   return guarded([&]() -> Status {
     AUTOPAR_RETURN_IF_ERROR(checkTrains(*session, path));
-    return runtime::exportSafetensors(*session->session, path);
+    return runtime::exportSafetensors(*session->session, path, what);
   });
+}
+
+int32_t autoparExport(AutoParSession *session, const char *path) {
+  return exportValues(session, path, runtime::Exported::Parameters);
+}
+
+int32_t autoparExportAverages(AutoParSession *session, const char *path) {
+  return exportValues(session, path, runtime::Exported::Averages);
 }
 
 int32_t autoparGetOutput(const AutoParSession *session, const char *name, void *data,
