@@ -5,6 +5,7 @@
 
 #include "TargetFormulas.h"
 #include "autopar/Training/Losses.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 
 using namespace mlir;

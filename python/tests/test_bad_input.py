@@ -135,11 +135,12 @@ def test_arrays_that_cannot_be_read_are_refused(program: pathlib.Path, tmp_path:
     (["--eval-every", "2"], "--eval-every and --eval-steps need --eval-data"),
     (["--eval-data", "t.bin"], "--eval-data goes with --data"),
     (["--checkpoint-every", "2"], "--checkpoint-every needs --checkpoint-dir"),
-    (["--steps", "0"], "--steps 0 runs no step; it goes with --eval-data and --export"),
+    (["--steps", "0"], "--steps 0 runs no step; it goes with --eval-data, --export and --export-ema"),
     (["--steps", "0", "--export", "w.safetensors", "--output-dir", "out"],
      "--steps 0 runs no step: there is nothing for --output-dir, --trace, --benchmark and --profile"),
     (["--seed", "3"], "--seed is of the order in which samples of --data come; give --data, or leave it out"),
     (["--data", "synthetic", "--input", "labels=zeros"], "--input gives 'labels', which --data feeds in every step; leave one of them out"),
+    (["--data", "synthetic", "--data", "t.bin"], "made-up data stands alone: \"synthetic\" is one of 2 files"),
     (["--data", "synthetic(words=3)"], "data 'synthetic(words=3)': expected synthetic or synthetic(vocab=N)"),
 ])
 def test_words_that_do_not_go_together_are_refused(program: pathlib.Path, tmp_path: pathlib.Path, words: List[str], says: str) -> None:

@@ -35,6 +35,27 @@ def test_steps_read_their_own_batches(gpt2, tmp_path: pathlib.Path, ranks: int) 
         np.testing.assert_array_equal(actual, expected, err_msg=file)
 
 
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_samples_of_several_files_follow_each_other(gpt2, tmp_path: pathlib.Path, ranks: int) -> None:
+    """By a pattern or one by one, batches across their bounds, tokens behind the header that llm.c writes, in any order of a seed."""
+    compiled = autopar.compile(gpt2.path, tmp_path / "compiled.bin", bind=gpt2.bind, ranks=ranks)
+    seq = gpt2.bind["seq"]
+    rows = np.random.default_rng(0).integers(0, 500, (15, seq))
+    np.savez(tmp_path / "all.npz", input_ids=rows)
+    (tmp_path / "shards").mkdir()
+    for number, part in enumerate((rows[:1], rows[1:9], rows[9:])):
+        header = np.zeros(256, np.int32)
+        header[:3] = 20240520, 1, part.size
+        (tmp_path / "shards" / f"train_{number}.bin").write_bytes(header.tobytes() + part.astype(np.uint16).tobytes())
+    files = sorted((tmp_path / "shards").iterdir())
+    one_by_one = [word for file in files for word in ("--data", file)]
+    for order in (["--in-order"], ["--seed", 3]):
+        expected = run(compiled, tmp_path / "out", "--data", tmp_path / "all.npz", "--steps", 3, *order)
+        for shards in (["--data", tmp_path / "shards" / "train_*.bin"], one_by_one):
+            actual = run(compiled, tmp_path / "out", *shards, "--fields", "input_ids=tokens[:]", "--steps", 3, *order)
+            np.testing.assert_array_equal(actual, expected)
+
+
 def test_a_compressed_archive_is_refused_by_name(gpt2, tmp_path: pathlib.Path) -> None:
     compiled = autopar.compile(gpt2.path, tmp_path / "compiled.bin", bind=gpt2.bind, ranks=1)
     np.savez_compressed(tmp_path / "rows.npz", input_ids=np.zeros((8, gpt2.bind["seq"]), np.int32))

@@ -81,7 +81,7 @@ Status setInputs(runtime::Session &session, const std::vector<std::string> &word
 
 static runtime::DataOptions dataOptions(const RunOptions &options) {
   runtime::DataOptions data;
-  data.path = options.data;
+  data.paths = options.data;
   data.fields = options.fields;
   data.tokenType = options.tokenType == "u32" ? DataType::U32 : DataType::U16;
   data.isShuffled = !options.inOrder;
@@ -113,11 +113,12 @@ Result<std::unique_ptr<runtime::DataSource>> openEvalData(const runtime::Session
     return Status::badInput("--eval-data: this program has no loss that it can evaluate without "
                             "changing its state; compile the model with --train");
   runtime::DataOptions eval = dataOptions(options);
-  eval.path = options.evalData;
+  eval.paths = options.evalData;
   eval.isShuffled = false;
   auto opened = runtime::DataSource::open(eval, session.inputs());
   if (opened && data && (*opened)->inputs() != data->inputs())
-    return Status::badInput(options.evalData + " does not feed the inputs that " + options.data +
+    return Status::badInput(RunOptions::text(options.evalData) + " does not feed the inputs that " +
+                            RunOptions::text(options.data) +
                             " feeds; give both the same arrays, or --fields");
   return opened;
 }

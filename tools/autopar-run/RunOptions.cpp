@@ -44,9 +44,13 @@ void addData(CLI::App &app, RunOptions &options) {
                  "make one up")
       ->option_text("name=file.npy (repeated)")
       ->allow_extra_args(false);
-  app.add_option("--data", options.data,
-                 "a new batch for every step: raw tokens (any ending), .npy, .npz, or "
-                 "\"synthetic(vocab=N)\"");
+  app.add_option(
+         "--data", options.data,
+         "a new batch for every step: raw tokens (any ending), .npy, .npz, or "
+         "\"synthetic(vocab=N)\"; several files by a pattern in quotes, \"shards/*.bin\", or "
+         "the flag once for each")
+      ->option_text("FILE")
+      ->allow_extra_args(false);
   app.add_option("--fields", options.fields,
                  "which array of --data feeds which input: \"input_ids=tokens[:-1], "
                  "labels=tokens[1:]\"; default: arrays named like inputs");
@@ -60,7 +64,9 @@ void addData(CLI::App &app, RunOptions &options) {
   app.add_option("--eval-data", options.evalData,
                  "a file as for --data: the loss of its samples, in their order, becomes "
                  "eval_loss; with --steps 0 "
-                 "that of the checkpoint");
+                 "that of the checkpoint")
+      ->option_text("FILE")
+      ->allow_extra_args(false);
   app.add_option(
          "--eval-every", options.evalEvery,
          "steps between evaluations (default: with every checkpoint); one at the end in any "
@@ -206,6 +212,13 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
   }
   // Checked here, after unknown flags were named.
   return goesTogether(app, options) ? -1 : 2;
+}
+
+std::string RunOptions::text(const std::vector<std::string> &data) {
+  std::string all;
+  for (const std::string &name : data)
+    all += (all.empty() ? "" : " ") + name;
+  return all;
 }
 
 } // namespace autopar::tools

@@ -13,15 +13,15 @@ namespace autopar::tools {
 struct RunOptions : LaunchOptions {
   std::string artifact;
   std::vector<std::string> inputs; ///< "name=file.npy", "name=zeros", "name=random"
-  std::string data;                ///< file of samples, or "synthetic"
+  std::vector<std::string> data;   ///< files of samples, patterns, or "synthetic"
   std::string fields;              ///< "input_ids=tokens[:-1], labels=tokens[1:]"
   std::string tokenType = "u16";
   uint64_t seed = 0;
-  bool inOrder = false;       ///< samples as they lie in the file
-  std::string evalData;       ///< as `data`, for the evaluation loss
-  int64_t evalEvery = 0;      ///< steps; 0: with every checkpoint and at the end
-  int64_t evalSteps = 0;      ///< batches; 0: as many as the file has
-  std::string onNan = "stop"; ///< stop or skip
+  bool inOrder = false;              ///< samples as they lie in the file
+  std::vector<std::string> evalData; ///< as `data`, for evaluations
+  int64_t evalEvery = 0;             ///< steps; 0: with every checkpoint and at the end
+  int64_t evalSteps = 0;             ///< batches; 0: as many as the file has
+  std::string onNan = "stop";        ///< stop or skip
   std::string checkpointFolder;
   int64_t checkpointEvery = 0; ///< steps; 0: only at the end
   int64_t keptCheckpoints = 0; ///< the newest; 0: all
@@ -42,6 +42,9 @@ struct RunOptions : LaunchOptions {
   std::string cluster;         ///< to simulate; empty: run
   std::string profileDatabase; ///< times to believe in a simulation
   std::string profileFallback = "none";
+
+  /// What --data or --eval-data was given, in messages.
+  static std::string text(const std::vector<std::string> &data);
 };
 
 /// Parses the command line. Returns -1 to go on, else the exit code (0 after --help and --version).

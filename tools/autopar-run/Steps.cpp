@@ -112,9 +112,10 @@ Status Run::prepareData() {
   data = opened.take();
   if (!data)
     return prepareEvaluation();
-  AUTOPAR_RETURN_IF_ERROR(checkFed(*data, options.data));
+  AUTOPAR_RETURN_IF_ERROR(checkFed(*data, RunOptions::text(options.data)));
   if (data->samples() < samplesPerStep)
-    return Status::badInput(options.data + ": too short: " + std::to_string(data->samples()) +
+    return Status::badInput(RunOptions::text(options.data) +
+                            ": too short: " + std::to_string(data->samples()) +
                             (data->samples() == 1 ? " sample" : " samples") + ", one batch takes " +
                             std::to_string(samplesPerStep));
   AUTOPAR_RETURN_IF_ERROR(prepareEvaluation());
@@ -150,14 +151,15 @@ Status Run::prepareEvaluation() {
   if (!evalData)
     return Status::ok();
   if (!data)
-    AUTOPAR_RETURN_IF_ERROR(checkFed(*evalData, options.evalData));
+    AUTOPAR_RETURN_IF_ERROR(checkFed(*evalData, RunOptions::text(options.evalData)));
   if (options.evalSteps == 0 && evalData->isSynthetic())
-    return Status{StatusCode::Usage, "--eval-data " + options.evalData +
+    return Status{StatusCode::Usage, "--eval-data " + RunOptions::text(options.evalData) +
                                          " has no end: say how many batches by --eval-steps"};
   if (options.evalSteps > evalData->samples() / samplesPerStep)
-    return Status::badInput(options.evalData + " has " + std::to_string(evalData->samples()) +
-                            " samples, one batch takes " + std::to_string(samplesPerStep) +
-                            ", --eval-steps " + std::to_string(options.evalSteps) + " wants more");
+    return Status::badInput(RunOptions::text(options.evalData) + " has " +
+                            std::to_string(evalData->samples()) + " samples, one batch takes " +
+                            std::to_string(samplesPerStep) + ", --eval-steps " +
+                            std::to_string(options.evalSteps) + " wants more");
   int64_t samples =
       options.evalSteps > 0 ? options.evalSteps * samplesPerStep : evalData->samples();
   evaluated = runtime::wholeBatches(samples, samplesPerStep);
@@ -204,11 +206,9 @@ Status Run::checkValues() {
   Status status = Status::ok();
   if (data)
     status =
-        data->checkValues(first, std::max<int64_t>(options.steps - first, 0), session.process())
-            .at(options.data);
+        data->checkValues(first, std::max<int64_t>(options.steps - first, 0), session.process());
   if (evalData && status.isOk())
-    status =
-        evalData->checkValues(0, int64_t(evaluated.size()), session.process()).at(options.evalData);
+    status = evalData->checkValues(0, int64_t(evaluated.size()), session.process());
   auto texts = session.gatherTexts(status.isOk() ? "" : status.message());
   if (!texts)
     return texts.status();
@@ -241,9 +241,10 @@ Result<std::optional<runtime::LoadedCheckpoint>> Run::loadCheckpoint() {
 void Run::remarkOnData(const runtime::LoadedCheckpoint &loaded) const {
   auto written = loaded.info.notes.find("data");
   if (written != loaded.info.notes.end() && !written->second.empty() && !options.data.empty() &&
-      written->second != escapedToUtf8(options.data))
+      written->second != escapedToUtf8(RunOptions::text(options.data)))
     say("remark: it was written with --data " + written->second + "; step " +
-        std::to_string(first) + " goes on with the samples that " + options.data + " has there");
+        std::to_string(first) + " goes on with the samples that " + RunOptions::text(options.data) +
+        " has there");
 }
 
 Status Run::resume() {
@@ -280,9 +281,11 @@ Status Run::save(int64_t step) {
   if (options.checkpointFolder.empty() || step == saved)
     return Status::ok();
   saved = step;
-  AUTOPAR_RETURN_IF_ERROR(runtime::saveCheckpoint(
-      session, options.checkpointFolder,
-      {step, {{"seed", std::to_string(options.seed)}, {"data", escapedToUtf8(options.data)}}}));
+  AUTOPAR_RETURN_IF_ERROR(
+      runtime::saveCheckpoint(session, options.checkpointFolder,
+                              {step,
+                               {{"seed", std::to_string(options.seed)},
+                                {"data", escapedToUtf8(RunOptions::text(options.data))}}}));
   return isRoot && options.keptCheckpoints > 0
              ? runtime::keepNewestCheckpoints(options.checkpointFolder, options.keptCheckpoints)
              : Status::ok();

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -57,7 +58,7 @@ protected:
 };
 
 TEST_F(DataSourceTest, WindowsAreShiftedByOneBetweenInputsAndLabels) {
-  DataOptions options{tokens(100), "ids=tokens[:-1], labels=tokens[1:]"};
+  DataOptions options{{tokens(100)}, "ids=tokens[:-1], labels=tokens[1:]"};
   options.isShuffled = false;
   auto data = DataSource::open(options, {ids, labels});
   ASSERT_TRUE(data.isOk()) << data.status().message();
@@ -76,7 +77,7 @@ TEST_F(DataSourceTest, EveryEpochSeesEachSampleOnceInAnotherOrder) {
   std::string path = folder + "/rows.npy";
   ASSERT_TRUE(writeNpy(path, DataType::I64, {10}, rows.data(), 80).isOk());
   TensorSpec row = spec("row", DataType::I64, {5});
-  auto data = DataSource::open({path, "", DataType::U16, true, 7}, {row});
+  auto data = DataSource::open({{path}, "", DataType::U16, true, 7}, {row});
   ASSERT_TRUE(data.isOk()) << data.status().message();
   std::set<std::vector<int64_t>> orders;
   for (int64_t epoch = 0; epoch < 20; ++epoch) {
@@ -87,8 +88,8 @@ TEST_F(DataSourceTest, EveryEpochSeesEachSampleOnceInAnotherOrder) {
     EXPECT_EQ(std::set<int64_t>(seen.begin(), seen.end()).size(), 10u);
   }
   EXPECT_GE(orders.size(), 19u);
-  auto again = DataSource::open({path, "", DataType::U16, true, 7}, {row});
-  auto other = DataSource::open({path, "", DataType::U16, true, 8}, {row});
+  auto again = DataSource::open({{path}, "", DataType::U16, true, 7}, {row});
+  auto other = DataSource::open({{path}, "", DataType::U16, true, 8}, {row});
   EXPECT_EQ(whole(**data, row, 3), whole(**again, row, 3));
   EXPECT_NE(whole(**data, row, 3), whole(**other, row, 3));
 }
@@ -101,7 +102,7 @@ TEST_F(DataSourceTest, ABoxIsTheSamePartOfTheWholeBatch) {
   ASSERT_TRUE(
       writeNpy(path, DataType::U8, {20, 3, 5}, pixels.data(), int64_t(pixels.size())).isOk());
   for (const std::string &source : {path, std::string("synthetic(vocab=1000)")}) {
-    auto data = DataSource::open({source, source == path ? "images=array" : ""}, {images});
+    auto data = DataSource::open({{source}, source == path ? "images=array" : ""}, {images});
     ASSERT_TRUE(data.isOk()) << data.status().message();
     std::vector<int64_t> all = whole(**data, images, 2), box(2 * 2 * 3);
     ASSERT_TRUE((*data)->read("images", 2, {{1, 1, 2}, {2, 2, 3}}, box.data()).isOk());
@@ -133,12 +134,56 @@ TEST_F(DataSourceTest, ABatchOfFewSamplesRepeatsThem) {
   std::iota(values.begin(), values.end(), 0);
   std::string path = folder + "/few.npy";
   ASSERT_TRUE(writeNpy(path, DataType::I32, {10, 2}, values.data(), 80).isOk());
-  auto data = DataSource::open({path, "", DataType::U16, false}, {rows});
+  auto data = DataSource::open({{path}, "", DataType::U16, false}, {rows});
   ASSERT_TRUE(data.isOk()) << data.status().message();
   std::vector<int32_t> read(6);
   ASSERT_TRUE((*data)->read("rows", SampleRange{7, 2}, {{1, 1}, {5, 1}}, read.data()).isOk());
   read.resize(5);
   EXPECT_EQ(read, (std::vector<int32_t>{17, 15, 17, 15, 17}));
+}
+
+TEST_F(DataSourceTest, SamplesOfSeveralFilesFollowEachOther) {
+  std::string one = tokens(20), two = tokens(44); // 2 windows and 3 tokens, 5 windows and 3 tokens
+  const char *fields = "ids=tokens[:-1], labels=tokens[1:]";
+  DataOptions options{{one, two}, fields, DataType::U16, false};
+  auto data = DataSource::open(options, {ids, labels});
+  ASSERT_TRUE(data.isOk()) << data.status().message();
+  EXPECT_EQ((*data)->samples(), 7);
+  EXPECT_EQ((*data)->unusedTokens(), 6);
+  std::vector<int64_t> first = whole(**data, ids, 0), next = whole(**data, labels, 1);
+  EXPECT_EQ((std::vector<int64_t>{first[0], first[8], first[16], first[24]}),
+            (std::vector<int64_t>{0, 8, 0, 8}));
+  EXPECT_EQ((std::vector<int64_t>{next[0], next[8], next[16], next[24]}),
+            (std::vector<int64_t>{17, 25, 33, 1}));
+  auto found = DataSource::open({{folder + "/tokens??.bin"}, fields}, {ids, labels});
+  ASSERT_TRUE(found.isOk()) << found.status().message();
+  EXPECT_EQ((*found)->samples(), 7);
+  EXPECT_EQ(why({{folder + "/none*.bin"}, fields}, {ids, labels}),
+            "no file is called " + folder + "/none*.bin");
+  std::vector<int64_t> rows(16);
+  std::string other = folder + "/ids.npy";
+  ASSERT_TRUE(writeNpy(other, DataType::I64, {2, 8}, rows.data(), 128).isOk());
+  EXPECT_EQ(why({{other, folder + "/tokens20.bin"}, ""}, {ids}),
+            folder + "/tokens20.bin has tokens: u16 [20]; the inputs are ids: i64 [4,8]; say with "
+                     "--fields which array feeds which input, for example "
+                     "\"input_ids=tokens[:-1], labels=tokens[1:]\"");
+}
+
+TEST_F(DataSourceTest, TokensStandBehindTheHeaderOfAShard) {
+  for (auto [mark, version, bytes] :
+       {std::array<uint32_t, 3>{20240520, 1, 2}, std::array<uint32_t, 3>{20240801, 7, 4}}) {
+    std::vector<uint32_t> words(256 + 32 * bytes / 4);
+    words[0] = mark, words[1] = version, words[2] = 32;
+    words[256] = bytes == 4 ? 100000 : 7;
+    std::string path = write("shard.bin", words.data(), words.size() * 4);
+    auto data = DataSource::open({{path}, "ids=tokens[:]", DataType::U16, false}, {ids});
+    ASSERT_TRUE(data.isOk()) << data.status().message();
+    EXPECT_EQ((*data)->samples(), 4);
+    EXPECT_EQ(whole(**data, ids, 0)[0], words[256]);
+    path = write("cut.bin", words.data(), words.size() * 4 - 4);
+    EXPECT_NE(why({{path}, "ids=tokens[:]"}, {ids}).find("its header says 32 tokens of u"),
+              std::string::npos);
+  }
 }
 
 TEST_F(DataSourceTest, ValuesOutOfRangeAreFoundInWhatTheStepsRead) {
@@ -149,14 +194,14 @@ TEST_F(DataSourceTest, ValuesOutOfRangeAreFoundInWhatTheStepsRead) {
   rows[5] = -1;
   std::string path = folder + "/rows.npy";
   ASSERT_TRUE(writeNpy(path, DataType::I32, {10, 4}, rows.data(), 160).isOk());
-  DataOptions options{path, "labels=array"};
+  DataOptions options{{path}, "labels=array"};
   options.isShuffled = false;
   auto data = DataSource::open(options, {labels});
   ASSERT_TRUE(data.isOk()) << data.status().message();
   EXPECT_TRUE((*data)->checkValues(0, 3).isOk());
   for (int64_t first : {0, 3})
     EXPECT_EQ((*data)->checkValues(first, 4).message(),
-              "field labels, sample 7 at [2]: 30 is out of range: expected 0 to 29, or -1")
+              path + ": field labels, sample 7 at [2]: 30 is out of range: expected 0 to 29, or -1")
         << first;
   // The parts together see everything once.
   EXPECT_TRUE((*data)->checkValues(0, 100, {0, 2}).isOk());
@@ -164,23 +209,23 @@ TEST_F(DataSourceTest, ValuesOutOfRangeAreFoundInWhatTheStepsRead) {
   labels.limits->exception.reset();
   data = DataSource::open(options, {labels});
   EXPECT_EQ((*data)->checkValues(0, 1).message(),
-            "field labels, sample 1 at [1]: -1 is out of range: expected 0 to 29");
+            path + ": field labels, sample 1 at [1]: -1 is out of range: expected 0 to 29");
 }
 
 TEST_F(DataSourceTest, MadeUpValuesStayWithinTheLimits) {
   TensorSpec labels = spec("labels", DataType::I64, {8, 64});
   labels.limits = artifact::Limits{0, 2, std::nullopt};
-  auto data = DataSource::open({"synthetic", ""}, {labels});
+  auto data = DataSource::open({{"synthetic"}, ""}, {labels});
   ASSERT_TRUE(data.isOk()) << data.status().message();
   std::vector<int64_t> values = whole(**data, labels, 0);
   EXPECT_EQ(std::set<int64_t>(values.begin(), values.end()), (std::set<int64_t>{0, 1, 2}));
-  EXPECT_NE(why({"synthetic(vocab=4)", ""}, {labels}).find("vocab must be at most 3"),
+  EXPECT_NE(why({{"synthetic(vocab=4)"}, ""}, {labels}).find("vocab must be at most 3"),
             std::string::npos);
 }
 
 TEST_F(DataSourceTest, SyntheticFloatsAreCloseToNormal) {
   TensorSpec images = spec("images", DataType::F32, {4, 100, 250});
-  auto data = DataSource::open({"synthetic", ""}, {images});
+  auto data = DataSource::open({{"synthetic"}, ""}, {images});
   ASSERT_TRUE(data.isOk()) << data.status().message();
   std::vector<float> values(4 * 100 * 250);
   ASSERT_TRUE((*data)->read("images", 0, {{0, 0, 0}, images.shape}, values.data()).isOk());
@@ -207,32 +252,33 @@ TEST_F(DataSourceTest, WhatDoesNotFitIsRefusedBeforeTheFirstStep) {
     const char *says;
   };
   const Case cases[] = {
-      {{folder + "/none.bin", "ids=tokens[:]"}, "cannot open"},
-      {{write("odd.bin", "abc", 3), "ids=tokens[:]"}, "end in the middle of a u16"},
-      {{tokens(5), "ids=tokens[:]"}, "too short: 5 tokens, one sample takes 8"},
-      {{rows, "ids=array"}, "array 'array' holds f32, the input wants i64"},
-      {{rows, "ids=rows"}, "there is no array 'rows'; the file has array: f32 [5,8]"},
-      {{rows, "x=array"}, "there is no such input; the inputs are ids: i64 [4,8], labels"},
-      {{rows, ""}, "say with --fields"},
-      {{file, "ids=tokens"}, "take windows with tokens[a:b]"},
-      {{table, "ids=array[:]"},
+      {{{folder + "/none.bin"}, "ids=tokens[:]"}, "cannot open"},
+      {{{write("odd.bin", "abc", 3)}, "ids=tokens[:]"}, "end in the middle of a u16"},
+      {{{tokens(5)}, "ids=tokens[:]"}, "too short: 5 tokens, one sample takes 8"},
+      {{{rows}, "ids=array"}, "array 'array' holds f32, the input wants i64"},
+      {{{rows}, "ids=rows"}, "there is no array 'rows'; the file has array: f32 [5,8]"},
+      {{{rows}, "x=array"}, "there is no such input; the inputs are ids: i64 [4,8], labels"},
+      {{{rows}, ""}, "say with --fields"},
+      {{{file}, "ids=tokens"}, "take windows with tokens[a:b]"},
+      {{{table}, "ids=array[:]"},
        "a part [a:b] is taken from a stream of one dimension for an input of two, [batch, length]; "
        "array 'array' has shape [5,8], the input [4,8]"},
-      {{file, "ids=tokens[:-1], labels=tokens[2:]"}, "windows of 10 tokens"},
-      {{file, "ids=tokens[:], ids=tokens[:]"}, "fed twice"},
-      {{file, "ids=tokens[:1]"}, "expected a negative number of places to leave out at the end"},
-      {{file, "=tokens"}, "fields: expected the name of an input at character 1"},
-      {{file, "ids="}, "fields: expected the name of an array at character 5"},
-      {{file, "ids=tokens[x:]"}, "fields: expected ':' at character 12"},
-      {{file, "ids=tokens[99999999999:]"},
+      {{{file}, "ids=tokens[:-1], labels=tokens[2:]"}, "windows of 10 tokens"},
+      {{{file}, "ids=tokens[:], ids=tokens[:]"}, "fed twice"},
+      {{{file}, "ids=tokens[:1]"}, "expected a negative number of places to leave out at the end"},
+      {{{file}, "=tokens"}, "fields: expected the name of an input at character 1"},
+      {{{file}, "ids="}, "fields: expected the name of an array at character 5"},
+      {{{file}, "ids=tokens[x:]"}, "fields: expected ':' at character 12"},
+      {{{file}, "ids=tokens[99999999999:]"},
        "fields: expected a number of places to leave out, or ':' at character"},
-      {{file, "ids=tokens[:] labels=tokens[:]"}, "fields: expected ',' or the end at character 15"},
-      {{file, "ids tokens"}, "expected '=' at character 5"},
-      {{write("x.npz", "PK", 2), "ids=a"}, "not a .npz file"},
-      {{write("x.npy", "no", 2), "ids=array"}, "not a .npy file"},
-      {{write("none.npz", ("PK\5\6" + std::string(18, '\0')).data(), 22), ""},
+      {{{file}, "ids=tokens[:] labels=tokens[:]"},
+       "fields: expected ',' or the end at character 15"},
+      {{{file}, "ids tokens"}, "expected '=' at character 5"},
+      {{{write("x.npz", "PK", 2)}, "ids=a"}, "not a .npz file"},
+      {{{write("x.npy", "no", 2)}, "ids=array"}, "not a .npy file"},
+      {{{write("none.npz", ("PK\5\6" + std::string(18, '\0')).data(), 22)}, ""},
        "none.npz has no arrays; the inputs are ids"},
-      {{"synthetic(words=3)", ""}, "expected synthetic or synthetic(vocab=N)"},
+      {{{"synthetic(words=3)"}, ""}, "expected synthetic or synthetic(vocab=N)"},
   };
   for (const Case &c : cases) {
     EXPECT_NE(why(c.options, {ids, labels}).find(c.says), std::string::npos)
@@ -240,12 +286,12 @@ TEST_F(DataSourceTest, WhatDoesNotFitIsRefusedBeforeTheFirstStep) {
   }
   std::string none = folder + "/none.npy";
   ASSERT_TRUE(writeNpy(none, DataType::I64, {0, 8}, nullptr, 0).isOk());
-  EXPECT_EQ(why({none, "ids=array"}, {ids}), none + ": field ids: array 'array' has no samples");
-  EXPECT_EQ(why({none, "rate=array"}, {spec("rate", DataType::I64, {})}),
+  EXPECT_EQ(why({{none}, "ids=array"}, {ids}), none + ": field ids: array 'array' has no samples");
+  EXPECT_EQ(why({{none}, "rate=array"}, {spec("rate", DataType::I64, {})}),
             none + ": field rate: a scalar has no samples; give it with --input");
-  EXPECT_EQ(why({file, "ids=tokens[:], ids=tokens[:]"}, {ids}),
+  EXPECT_EQ(why({{file}, "ids=tokens[:], ids=tokens[:]"}, {ids}),
             file + ": field ids: it is fed twice");
-  EXPECT_EQ(why({file, "ids=tokens[:-1], labels=tokens[2:]"}, {ids, labels}),
+  EXPECT_EQ(why({{file}, "ids=tokens[:-1], labels=tokens[2:]"}, {ids, labels}),
             file + ": the part of labels means windows of 10 tokens, that of ids windows of 9");
 }
 

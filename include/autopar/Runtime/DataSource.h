@@ -14,9 +14,10 @@
 namespace autopar::runtime {
 
 struct DataOptions {
-  /// Raw tokens (any ending), .npy, .npz, or "synthetic", "synthetic(vocab=N)": made-up numbers,
-  /// below N where they are integers.
-  std::string path;
+  /// Raw tokens (any ending), .npy, .npz, or patterns ("shards/*.bin"): their samples follow each
+  /// other. Or alone "synthetic", "synthetic(vocab=N)": made-up numbers, below N where they are
+  /// integers.
+  std::vector<std::string> paths;
   /// "input_ids=tokens[:-1], labels=tokens[1:]". Empty: every input from the array of its name; one
   /// input from a .npy.
   std::string fields;
@@ -51,12 +52,12 @@ public:
   int64_t samples() const;
   /// Whether the samples are made up: there is no end to them.
   bool isSynthetic() const;
-  /// Tokens at the end that fill no window.
+  /// Tokens at the ends of files that fill no window.
   int64_t unusedTokens() const;
 
   /// That every value which the steps [first, first + count) read is within its input's limits;
-  /// BadInput names field, sample and value. Looks at `share.first` of `share.second` equal parts,
-  /// so that processes can divide the work.
+  /// BadInput names file, field, sample and value. Looks at `share.first` of `share.second` equal
+  /// parts, so that processes can divide the work.
   Status checkValues(int64_t first, int64_t count,
                      std::pair<int32_t, int32_t> share = {0, 1}) const;
 

@@ -21,6 +21,26 @@ bool endsWith(const std::string &text, const std::string &end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
+/// What stands in front of the tokens of a shard as llm.c writes it (dev/data/data_common.py): 256
+/// numbers of 32 bits, of which the first three are a mark, a version and how many tokens follow.
+constexpr size_t kShardHeaderBytes = 1024;
+
+struct ShardHeader {
+  DataType type;
+  uint64_t tokens;
+};
+
+std::optional<ShardHeader> readShardHeader(const uint8_t *data, size_t size) {
+  if (size < kShardHeaderBytes)
+    return std::nullopt;
+  auto mark = load<uint32_t>(data), version = load<uint32_t>(data + 4);
+  if (mark == 20240520 && version == 1)
+    return ShardHeader{DataType::U16, load<uint32_t>(data + 8)};
+  if (mark == 20240801 && version == 7)
+    return ShardHeader{DataType::U32, load<uint32_t>(data + 8)};
+  return std::nullopt;
+}
+
 /// One file of an archive.
 struct Member {
   std::string name;
@@ -125,6 +145,12 @@ Result<ArrayFile> openArrayFile(const std::string &path, DataType tokenType) {
     if (!view)
       return view.status().at(path);
     result.arrays["array"] = view.take();
+  } else if (auto shard = readShardHeader(data, size)) {
+    if ((size - kShardHeaderBytes) / size_t(byteSize(shard->type)) != shard->tokens)
+      return Status::badInput(path + ": its header says " + std::to_string(shard->tokens) +
+                              " tokens of " + std::string(name(shard->type)) + ", it holds " +
+                              std::to_string(size - kShardHeaderBytes) + " bytes; is it cut off?");
+    result.arrays["tokens"] = {shard->type, {int64_t(shard->tokens)}, data + kShardHeaderBytes};
   } else {
     auto bytes = size_t(byteSize(tokenType));
     if (size % bytes)

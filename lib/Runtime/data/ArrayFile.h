@@ -16,8 +16,9 @@ struct ArrayFile {
 };
 
 /// By the ending of the name: .npz holds arrays under their names; .npy one called "array";
-/// anything else raw little-endian numbers of `tokenType` called "tokens". BadInput when the file
-/// is not what its ending says, or ends in the middle of a number.
+/// anything else raw little-endian numbers of `tokenType` called "tokens", or those of llm.c's
+/// header where there is one. BadInput when the file is not what its ending or header says, or ends
+/// in the middle of a number.
 Result<ArrayFile> openArrayFile(const std::string &path, DataType tokenType);
 
 } // namespace autopar::runtime
