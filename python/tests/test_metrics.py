@@ -117,3 +117,38 @@ def test_metrics_need_a_loss(gpt2: pathlib.Path) -> None:
     said = subprocess.run([autopar.find_tool("autopar-compile"), gpt2, "--metric", "accuracy(logits, labels)"], capture_output=True, text=True,
                           timeout=60, check=False)
     assert said.returncode == 2 and "--metric" in said.stderr and 'need --train "loss=..."' in said.stderr
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_weights_of_the_best_evaluation_are_kept(gpt2: pathlib.Path, tmp_path: pathlib.Path, ranks: int) -> None:
+    """Over an interruption, too. The rate is so high that the last steps are worse than some before."""
+    train = autopar.Train("softmax_cross_entropy(logits, labels)", "sgd(lr=2)", metrics="accuracy(logits, labels)")
+    step = autopar.compile(gpt2, tmp_path / "train.bin", bind={"batch": BATCH, "seq": SEQ}, ranks=ranks, train=train)
+    rows = np.random.default_rng(8).integers(0, 4, (2, 3 * BATCH, SEQ))
+    np.savez(tmp_path / "rows.npz", input_ids=rows[0], labels=rows[1])
+    words = ["--data", tmp_path / "rows.npz", "--eval-data", tmp_path / "rows.npz", "--eval-every", "1", "--checkpoint-dir", tmp_path / "ckpt"]
+    for by, better in (("min:loss", min), ("max:accuracy", max)):
+        words[-1] = tmp_path / by[:3]
+        best, name = tmp_path / f"{by[:3]}.safetensors", "eval_" + by[4:]
+        metrics = tmp_path / f"{by[:3]}.jsonl"
+        for steps in ("4", "9"):
+            said = run(step, *words, "--steps", steps, "--export-best", best, "--best-by", by, "--metrics", metrics)
+            assert said.returncode == 0, said.stderr
+        told = [line[name] for line in lines(metrics)]
+        assert len(told) == 9 and better(told) != told[-1]
+        alone = tmp_path / "alone.jsonl"
+        alone.unlink(missing_ok=True)
+        assert run(step, "--init", best, "--steps", "0", "--eval-data", tmp_path / "rows.npz", "--metrics", alone).returncode == 0
+        assert lines(alone)[0][name] == pytest.approx(better(told), rel=1e-6)
+
+
+@pytest.mark.parametrize("words, code, says", [
+    (["--best-by", "accuracy", "--eval-data", "synthetic", "--eval-steps", "1"], 2, "--best-by accuracy: expected min: or max: and a metric, as in max:accuracy"),
+    (["--best-by", "max:f1", "--eval-data", "synthetic", "--eval-steps", "1"], 65, "--best-by: there is no metric 'f1'; evaluations of "),
+    ([], 2, "--export-best takes the best of several evaluations: it goes with --eval-data and steps"),
+])
+def test_what_is_best_is_said_and_known(gpt2: pathlib.Path, tmp_path: pathlib.Path, words: List[str], code: int, says: str) -> None:
+    train = autopar.Train("softmax_cross_entropy(logits, labels)", "sgd(lr=2)", metrics="accuracy(logits, labels)")
+    step = autopar.compile(gpt2, tmp_path / "train.bin", bind={"batch": BATCH, "seq": SEQ}, train=train)
+    said = run(step, "--data", "synthetic", "--steps", "2", "--export-best", tmp_path / "best.safetensors", *words)
+    assert said.returncode == code and says in said.stderr and not (tmp_path / "best.safetensors").exists()

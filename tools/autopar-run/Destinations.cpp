@@ -49,6 +49,7 @@ Status prepareDestinations(const RunOptions &options) {
     AUTOPAR_RETURN_IF_ERROR(prepareFolder("--output-dir", options.outputFolder));
   AUTOPAR_RETURN_IF_ERROR(prepareExport("--export", options.exportFile));
   AUTOPAR_RETURN_IF_ERROR(prepareExport("--export-ema", options.exportAverages));
+  AUTOPAR_RETURN_IF_ERROR(prepareExport("--export-best", options.exportBest));
   return options.trace.empty() ? Status::ok() : prepareFile("--trace", options.trace);
 }
 

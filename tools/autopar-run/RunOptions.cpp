@@ -102,6 +102,12 @@ void addTraining(CLI::App &app, RunOptions &options) {
                  "--steps 0: those of the checkpoint, or where they start without one");
   app.add_option("--export-ema", options.exportAverages,
                  "the same of their moving averages, which an optimizer with ema=0.999 keeps");
+  app.add_option("--export-best", options.exportBest,
+                 "the same after the evaluation of --eval-data that was best");
+  app.add_option("--best-by", options.bestBy,
+                 "what --export-best goes by: min:loss, or max: or min: and a metric that the "
+                 "program was compiled with, as in max:accuracy")
+      ->capture_default_str();
   app.add_option("--metrics", options.metrics, "append one JSON line per step to this file");
   app.add_option("--output-dir,-o", options.outputFolder,
                  "write each output to <name>.npy in this folder");

@@ -27,8 +27,10 @@ struct RunOptions : LaunchOptions {
   int64_t keptCheckpoints = 0; ///< the newest; 0: all
   std::string resume = "auto"; ///< auto, none, or a step-<N> folder
   std::string exportFile;      ///< .safetensors
-  std::string exportAverages;  ///< the same, of moving averages
-  std::string metrics;         ///< JSON lines
+  std::string exportBest;      ///< the same, of the best evaluation
+  std::string bestBy = "min:loss";
+  std::string exportAverages; ///< the same, of moving averages
+  std::string metrics;        ///< JSON lines
   std::string outputFolder;
   std::string initializer;
   std::string communication = "auto"; ///< auto, nccl or staged

@@ -2,6 +2,7 @@
 // The loop over steps.
 #include "Steps.h"
 
+#include "BestWeights.h"
 #include "Destinations.h"
 #include "Inputs.h"
 #include "Metrics.h"
@@ -52,6 +53,7 @@ private:
   std::shared_ptr<void> lock;    ///< of the folder of checkpoints
   int64_t samplesPerStep = 0, tokensPerStep = 0;
   std::vector<runtime::SampleRange> evaluated; ///< what an evaluation reads
+  BestWeights best;
 
   void say(const std::string &text) const {
     if (isRoot && !options.quiet)
@@ -188,7 +190,7 @@ Status Run::evaluate(Metrics &metrics, int64_t step) {
   for (double &mean : means)
     mean /= batches;
   metrics.setEvaluated(session.evaluated(), means);
-  return Status::ok();
+  return best.consider(session, means);
 }
 
 /// Of what was trained before: what the line of its last step would say.
@@ -262,6 +264,7 @@ Status Run::resume() {
   if (!loaded->remarks.empty())
     say("remark: " + loaded->remarks.substr(0, loaded->remarks.size() - 1));
   first = saved = loaded->info.step;
+  best.recall(loaded->info.notes);
   auto seed = loaded->info.notes.find("seed");
   if (seed != loaded->info.notes.end() && seed->second != std::to_string(options.seed))
     return Status::badInput(loaded->path + " was written with --seed " + seed->second +
@@ -281,11 +284,11 @@ Status Run::save(int64_t step) {
   if (options.checkpointFolder.empty() || step == saved)
     return Status::ok();
   saved = step;
-  AUTOPAR_RETURN_IF_ERROR(
-      runtime::saveCheckpoint(session, options.checkpointFolder,
-                              {step,
+  runtime::CheckpointInfo info{step,
                                {{"seed", std::to_string(options.seed)},
-                                {"data", escapedToUtf8(RunOptions::text(options.data))}}}));
+                                {"data", escapedToUtf8(RunOptions::text(options.data))}}};
+  best.note(info.notes);
+  AUTOPAR_RETURN_IF_ERROR(runtime::saveCheckpoint(session, options.checkpointFolder, info));
   return isRoot && options.keptCheckpoints > 0
              ? runtime::keepNewestCheckpoints(options.checkpointFolder, options.keptCheckpoints)
              : Status::ok();
@@ -363,6 +366,10 @@ Status Run::prepare() {
 
 Status Run::run(std::vector<double> &stepMs) {
   AUTOPAR_RETURN_IF_ERROR(checkOptions());
+  auto weights = BestWeights::of(options, session);
+  if (!weights)
+    return weights.status();
+  best = weights.take();
   if (options.steps > 0 || !options.evalData.empty())
     AUTOPAR_RETURN_IF_ERROR(prepareData());
   AUTOPAR_RETURN_IF_ERROR(resume());
