@@ -10,7 +10,7 @@ import pytest
 
 import autopar
 import emulated_cuda
-from autopar import models
+from autopar import curves, models
 from test_evaluation import lines, run
 
 VOCAB, BATCH, SEQ = 24, 4, 8
@@ -108,6 +108,8 @@ def test_metrics_of_held_out_data_stand_beside_its_loss(gpt2: pathlib.Path, tmp_
     assert run(step, "--eval-data", tmp_path / "rows.npz", "--steps", "0", "--metrics", tmp_path / "start.jsonl").returncode == 0
     with autopar.Session(step) as session:
         told = [session.evaluate({"input_ids": rows[0, i:i + BATCH], "labels": rows[1, i:i + BATCH]}) for i in range(0, 3 * BATCH, BATCH)]
+    drawn = curves.write_page([curves.read_metrics(tmp_path / "metrics.jsonl")])
+    assert "<h2>accuracy</h2>" in drawn and "<td>eval_accuracy</td>" in drawn
     start, = lines(tmp_path / "start.jsonl")
     for name in ("loss", "accuracy"):
         assert start[f"eval_{name}"] == pytest.approx(np.mean([values[name] for values in told]), rel=1e-12)
