@@ -41,7 +41,9 @@ public:
     FailureOr<SmallVector<Value>> gradients = differentiate(builder, loss, values);
     if (failed(gradients) || llvm::none_of(*gradients, [](Value value) { return value; }))
       return false;
+    evaluated = results.size();
     results.push_back(loss);
+    results.push_back(drawMetric());
     auto call = ::autopar::Call::parse("optimizer", optimizers[random() % std::size(optimizers)]);
     auto optimizer = makeOptimizer(*call);
     mayBeZero = call->name == "sgd";
@@ -73,6 +75,21 @@ private:
       loss = loss ? b.add(loss, part) : part;
     }
     return loss;
+  }
+
+  /// The mean of what every result of the model is, without its sign: of the forward pass, too.
+  Value drawMetric() {
+    Value metric;
+    for (Value result : terminator->getOperands()) {
+      RankedTensorType type = b.typeOf(result);
+      if (!type.getElementType().isF32() || type.getNumElements() == 0)
+        continue;
+      Value part = b.unary(UnaryKind::Abs, result);
+      part = b.sum(part, llvm::to_vector(llvm::seq<int64_t>(0, type.getRank())));
+      part = b.scale(part, 1.0 / static_cast<double>(type.getNumElements()));
+      metric = metric ? b.add(metric, part) : part;
+    }
+    return metric;
   }
 
   void update(const Optimizer &optimizer, UpdateFormulas &formulas, Value parameter,
@@ -122,6 +139,10 @@ private:
       function.setResultAttr(
           i, "autopar.name",
           builder.getStringAttr(keptBy.count(i) ? keptBy[i] : "y" + std::to_string(i)));
+    for (unsigned i : {evaluated, evaluated + 1}) {
+      function.setResultAttr(i, "autopar.metric", builder.getUnitAttr());
+      function.setResultAttr(i, kEvaluatedAttribute, builder.getUnitAttr());
+    }
   }
 
   func::FuncOp function;
@@ -132,6 +153,7 @@ private:
   FormulaBuilder b;
   std::mt19937_64 random, places;
   SmallVector<Value> results;
+  unsigned evaluated = 0;               ///< the first of two metrics among the results
   std::map<size_t, std::string> keptBy; ///< arguments, by the result that is their next value
   int count = 0;
 };

@@ -89,7 +89,7 @@ Status Session::State::open() {
   createRanks();
   AUTOPAR_RETURN_IF_ERROR(loadKernels());
   AUTOPAR_RETURN_IF_ERROR(collectPorts());
-  findEvaluated(reader.programOfRank(ranks.front().rank));
+  findEvaluated();
   loadKernelsEarly();
   workers = std::make_unique<RankWorkers>(std::min(int32_t(ranks.size()), mostWorkers()));
   AUTOPAR_RETURN_IF_ERROR(drive(

@@ -68,7 +68,7 @@ struct Session::State {
   Status open();
   Status loadKernels();
   Status collectPorts();
-  void findEvaluated(const artifact::Program &program);
+  void findEvaluated();
   void createRanks();
   int32_t mostWorkers() const;
   Status createDevice(LocalRank &rank);

@@ -3,6 +3,7 @@
 #include "SessionState.h"
 #include "autopar/Runtime/FloatElement.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <sstream>
@@ -142,19 +143,20 @@ Result<std::string> Session::explainNonFinite(int64_t step) {
          "clipping may help";
 }
 
-static bool isMarkedForEvaluation(const Program &program) {
-  for (const artifact::TimetableRow &row : program.timetable)
-    for (const artifact::Instruction &instruction : program.entries[size_t(row.entry)].instructions)
-      if (instruction.evaluated)
-        return true;
-  return false;
-}
-
-void Session::State::findEvaluated(const Program &program) {
-  if (isMarkedForEvaluation(program))
-    for (const Port &port : program.ports)
-      if (port.evaluated)
-        evaluated.push_back(port.name);
+/// What the programs of all ranks can give: they exchange messages about it.
+void Session::State::findEvaluated() {
+  auto gives = [&](const std::string &name) {
+    for (int32_t rankClass = 0; rankClass < reader.classCount(); ++rankClass) {
+      const std::vector<Port> &ports = reader.program(rankClass).ports;
+      if (std::none_of(ports.begin(), ports.end(),
+                       [&](const Port &port) { return port.evaluated && port.name == name; }))
+        return false;
+    }
+    return true;
+  };
+  for (const Port &port : reader.program(0).ports)
+    if (port.evaluated && gives(port.name))
+      evaluated.push_back(port.name);
 }
 
 const std::vector<std::string> &Session::evaluated() const { return state->evaluated; }
@@ -166,13 +168,14 @@ Result<std::vector<double>> Session::evaluate(int64_t step) {
   AUTOPAR_RETURN_IF_ERROR(state->checkInputsGiven());
   AUTOPAR_RETURN_IF_ERROR(state->runStep(step, StepKind::Evaluation));
   LocalRank &any = state->ranks.front();
+  const Program &program = state->reader.programOfRank(any.rank);
   std::vector<double> values;
-  for (const Port &port : state->reader.programOfRank(any.rank).ports) {
-    if (!port.evaluated)
-      continue;
+  for (const std::string &name : state->evaluated) {
+    auto port = std::find_if(program.ports.begin(), program.ports.end(),
+                             [&](const Port &port) { return port.evaluated && port.name == name; });
     uint64_t value = 0;
-    AUTOPAR_RETURN_IF_ERROR(any.device->read(port.buffer, 0, &value, byteSize(port.dtype)));
-    values.push_back(loadFloat(port.dtype, &value));
+    AUTOPAR_RETURN_IF_ERROR(any.device->read(port->buffer, 0, &value, byteSize(port->dtype)));
+    values.push_back(loadFloat(port->dtype, &value));
   }
   return values;
 }

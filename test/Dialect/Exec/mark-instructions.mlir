@@ -64,8 +64,9 @@ exec.program @micro threads 1 {
 
 // -----
 
+// Where that changes state, nothing is evaluated.
+
 // CHECK-LABEL: exec.program @mixed
-// CHECK: exec.entry
 // CHECK-NOT: evaluated
 exec.program @mixed threads 1 {
   %w = exec.buffer "w" device bytes 4 : tensor<f32>

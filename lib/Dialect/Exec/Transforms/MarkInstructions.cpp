@@ -48,7 +48,7 @@ struct MarkInstructionsPass : exec::impl::MarkInstructionsPassBase<MarkInstructi
         guards.insert(root);
     }
     markCommits(guards, llvm::to_vector(ProgramRounds(program).order()));
-    markEvaluated(evaluatedInstructions(program));
+    markEvaluated(program);
   }
 
 private:
@@ -95,9 +95,16 @@ private:
     return true;
   }
 
-  void markEvaluated(const Instructions &marked) {
-    if (llvm::any_of(marked, [&](Operation *op) { return writesAny(*op, states); }))
+  /// What commits may write its state by way of a copy, when state lies in host memory.
+  void markEvaluated(ProgramOp program) {
+    Instructions marked = evaluatedInstructions(program);
+    if (llvm::any_of(marked, [&](Operation *op) {
+          return op->hasAttr("commits") || writesAny(*op, states);
+        })) {
+      for (auto port : program.getOps<PortOp>())
+        port.setEvaluated(false);
       return;
+    }
     for (Operation *op : marked)
       op->setAttr("evaluated", UnitAttr::get(op->getContext()));
   }
