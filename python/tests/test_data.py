@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`autopar-run --data`: batches from files, on any number of ranks."""
 
+import json
 import pathlib
 import subprocess
 
@@ -54,6 +55,22 @@ def test_samples_of_several_files_follow_each_other(gpt2, tmp_path: pathlib.Path
         for shards in (["--data", tmp_path / "shards" / "train_*.bin"], one_by_one):
             actual = run(compiled, tmp_path / "out", *shards, "--fields", "input_ids=tokens[:]", "--steps", 3, *order)
             np.testing.assert_array_equal(actual, expected)
+
+
+def test_epochs_are_as_many_steps_as_read_every_sample(gpt2, tmp_path: pathlib.Path) -> None:
+    """11 samples, one and a half times, in batches of the model's: the last step begins another time."""
+    train = autopar.Train("softmax_cross_entropy(logits, labels)", "sgd(lr=0.1)")
+    compiled = autopar.compile(gpt2.path, tmp_path / "train.bin", bind={**gpt2.bind, "batch": 4}, train=train)
+    rows = np.random.default_rng(0).integers(0, 40, (2, 11, gpt2.bind["seq"]))
+    np.savez(tmp_path / "rows.npz", input_ids=rows[0], labels=rows[1])
+    told = {}
+    for words in (["--epochs", "1.5"], ["--steps", "5"]):
+        metrics = tmp_path / f"{words[0]}.jsonl"
+        done = subprocess.run([autopar.find_tool("autopar-run"), compiled, "--data", tmp_path / "rows.npz", *words, "--metrics", metrics],
+                              capture_output=True, text=True, timeout=120, check=True)
+        told[words[0]] = [json.loads(line)["loss"] for line in metrics.read_text().splitlines()]
+        assert ("these epochs of 11 samples are 5 steps of 4" in done.stderr) == (words[0] == "--epochs")
+    assert told["--epochs"] == told["--steps"] and len(told["--steps"]) == 5
 
 
 def test_a_compressed_archive_is_refused_by_name(gpt2, tmp_path: pathlib.Path) -> None:

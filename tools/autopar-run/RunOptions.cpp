@@ -134,6 +134,10 @@ void addExecution(CLI::App &app, RunOptions &options) {
                "graph");
   app.add_option("--steps", options.steps, "run this many steps; with checkpoints: up to this step")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+  app.add_option("--epochs", options.epochs,
+                 "run as many steps as read each sample of --data this often: 3, or 0.5")
+      ->check(CLI::PositiveNumber)
+      ->excludes("--steps");
   app.add_option("--warmup", options.warmup, "steps before the measured ones")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
 }

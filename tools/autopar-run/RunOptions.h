@@ -37,6 +37,7 @@ struct RunOptions : LaunchOptions {
   std::string cudaLibraries;          ///< folders, separated by colons
   int32_t threads = 0;
   int64_t steps = 1;
+  double epochs = 0; ///< of the data, instead of steps; 0: steps
   int64_t warmup = 0;
   bool verify = false, dryRun = false, benchmark = false, profile = false, json = false,
        quiet = false, noCapture = false;

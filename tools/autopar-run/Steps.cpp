@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <ctime>
@@ -40,7 +41,8 @@ void askToStop(int number) {
 class Run {
 public:
   Run(runtime::Session &session, const RunOptions &options, bool isRoot)
-      : session(session), options(options), isRoot(isRoot), trains(!session.states().empty()) {}
+      : session(session), options(options), isRoot(isRoot), trains(!session.states().empty()),
+        steps(options.steps) {}
 
   Status run(std::vector<double> &stepMs);
 
@@ -49,6 +51,7 @@ private:
   const RunOptions &options;
   bool isRoot, trains;
   std::unique_ptr<runtime::DataSource> data, evalData;
+  int64_t steps;                 ///< in the end
   int64_t first = 0, saved = -1; ///< steps
   std::shared_ptr<void> lock;    ///< of the folder of checkpoints
   int64_t samplesPerStep = 0, tokensPerStep = 0;
@@ -68,6 +71,7 @@ private:
   void remarkOnData(const runtime::LoadedCheckpoint &loaded) const;
   Status save(int64_t step);
   Result<int> signalToStop();
+  Status countEpochs();
   Status prepareEvaluation();
   bool isEvaluatedAfter(int64_t step) const;
   Status checkFed(const runtime::DataSource &source, const std::string &path);
@@ -93,6 +97,8 @@ Status Run::checkOptions() const {
   if (options.data.empty() &&
       (options.inOrder || (options.tokenType != "u16" && options.evalData.empty())))
     return usage("--in-order and --token-type say how --data is read; give it, or leave them out");
+  if (options.data.empty() && options.epochs > 0)
+    return usage("--epochs counts how often --data is read; give it, or say --steps");
   if (options.data.empty() && options.seed != 0)
     return usage("--seed is of the order in which samples of --data come; give --data, or leave it "
                  "out (--init and dropout have seeds of their own)");
@@ -120,6 +126,7 @@ Status Run::prepareData() {
                             ": too short: " + std::to_string(data->samples()) +
                             (data->samples() == 1 ? " sample" : " samples") + ", one batch takes " +
                             std::to_string(samplesPerStep));
+  AUTOPAR_RETURN_IF_ERROR(countEpochs());
   AUTOPAR_RETURN_IF_ERROR(prepareEvaluation());
   return setBatch(session, *data, 0);
 }
@@ -142,6 +149,21 @@ Status Run::checkFed(const runtime::DataSource &source, const std::string &path)
           input.shape.size() == 2 && input.dtype >= DataType::I8 && input.dtype <= DataType::U64;
       tokensPerStep = isText ? input.shape[0] * input.shape[1] : 0;
     }
+  return Status::ok();
+}
+
+/// The steps in which every sample is read so often; the last one may begin another epoch.
+Status Run::countEpochs() {
+  if (options.epochs == 0)
+    return Status::ok();
+  if (data->isSynthetic())
+    return Status{StatusCode::Usage, "--epochs: made-up data has no end; say --steps"};
+  double batches = options.epochs * double(data->samples()) / double(samplesPerStep);
+  if (!(batches < double(int64_t{1} << 40)))
+    return Status{StatusCode::Usage, "--epochs: that is more than 2^40 steps"};
+  steps = int64_t(std::ceil(batches));
+  say("remark: these epochs of " + std::to_string(data->samples()) + " samples are " +
+      std::to_string(steps) + " steps of " + std::to_string(samplesPerStep));
   return Status::ok();
 }
 
@@ -170,7 +192,7 @@ Status Run::prepareEvaluation() {
 
 bool Run::isEvaluatedAfter(int64_t step) const {
   int64_t every = options.evalEvery > 0 ? options.evalEvery : options.checkpointEvery;
-  return evalData && (step + 1 == options.steps || (every > 0 && (step + 1) % every == 0));
+  return evalData && (step + 1 == steps || (every > 0 && (step + 1) % every == 0));
 }
 
 /// Means over the samples; within a batch as its metric weights them.
@@ -207,8 +229,7 @@ Status Run::evaluateAlone(Metrics &metrics) {
 Status Run::checkValues() {
   Status status = Status::ok();
   if (data)
-    status =
-        data->checkValues(first, std::max<int64_t>(options.steps - first, 0), session.process());
+    status = data->checkValues(first, std::max<int64_t>(steps - first, 0), session.process());
   if (evalData && status.isOk())
     status = evalData->checkValues(0, int64_t(evaluated.size()), session.process());
   auto texts = session.gatherTexts(status.isOk() ? "" : status.message());
@@ -255,7 +276,7 @@ Status Run::resume() {
     return found.status();
   std::optional<runtime::LoadedCheckpoint> loaded = found.take();
   bool isAsked = !options.checkpointFolder.empty() && options.resume == "auto";
-  if (!loaded && isAsked && options.steps == 0)
+  if (!loaded && isAsked && steps == 0)
     return Status::noInput(
         "there is no checkpoint in " + options.checkpointFolder +
         " to evaluate or export; --checkpoint-dir names the folder of step-<N> folders");
@@ -273,8 +294,8 @@ Status Run::resume() {
   say("going on from " + loaded->path +
       (options.initializer.empty() ? "" : "; --init is for a start without a checkpoint"));
   remarkOnData(*loaded);
-  if (!exports() && options.steps > 0 && options.steps <= first)
-    say("remark: it has all " + std::to_string(options.steps) +
+  if (!exports() && steps > 0 && steps <= first)
+    say("remark: it has all " + std::to_string(steps) +
         " steps already; --steps says how "
         "many there are in the end");
   return Status::ok();
@@ -320,8 +341,8 @@ std::string Run::rate(double ms) const {
 }
 
 Status Run::loop(Metrics &metrics, std::vector<double> &stepMs) {
-  ProgressLine line(isRoot && !options.quiet && options.steps - first > 1, options.steps);
-  for (int64_t step = first; step < options.steps; ++step) {
+  ProgressLine line(isRoot && !options.quiet && steps - first > 1, steps);
+  for (int64_t step = first; step < steps; ++step) {
     auto begin = std::chrono::steady_clock::now();
     if (data)
       AUTOPAR_RETURN_IF_ERROR(setBatch(session, *data, step));
@@ -349,7 +370,7 @@ Status Run::loop(Metrics &metrics, std::vector<double> &stepMs) {
       return Status::ok();
     }
   }
-  return save(std::max(first, options.steps));
+  return save(std::max(first, steps));
 }
 
 /// Where results go, before any of them is there.
@@ -370,7 +391,7 @@ Status Run::run(std::vector<double> &stepMs) {
   if (!weights)
     return weights.status();
   best = weights.take();
-  if (options.steps > 0 || !options.evalData.empty())
+  if (steps > 0 || !options.evalData.empty())
     AUTOPAR_RETURN_IF_ERROR(prepareData());
   AUTOPAR_RETURN_IF_ERROR(resume());
   if (data || evalData)
@@ -392,14 +413,14 @@ Status Run::run(std::vector<double> &stepMs) {
   if (!metrics)
     return metrics.status();
   AUTOPAR_RETURN_IF_ERROR(loop(*metrics, stepMs));
-  if (evalData && options.steps == 0)
+  if (evalData && steps == 0)
     AUTOPAR_RETURN_IF_ERROR(evaluateAlone(*metrics));
   int64_t done = first + int64_t(stepMs.size());
   if (trains && (evalData || !stepMs.empty()))
     say("step " + std::to_string(done) + (metrics->text().empty() ? "" : ": " + metrics->text()));
   if (stoppedBy) {
     say("stopped by " + std::string(stoppedBy == SIGINT ? "SIGINT" : "SIGTERM") + " after step " +
-        std::to_string(done) + " of " + std::to_string(options.steps) +
+        std::to_string(done) + " of " + std::to_string(steps) +
         "; the same command goes on from there");
     return Status::ok();
   }
