@@ -78,6 +78,8 @@ TEST(Verify, Ports) {
             "port 0 (x): type or rank of buffer 0 (x) differs");
   EXPECT_EQ(problem([](P &p) { p.ports[1].guards = true; }),
             "port 1 (y): only a metric that is an f32 or f64 scalar may guard");
+  EXPECT_EQ(problem([](P &p) { p.ports[1].evaluated = true; }),
+            "port 1 (y): only a metric of one float may be evaluated");
   EXPECT_EQ(problem([](P &p) {
               p.ports[0].limits = Limits{0, 1, {}};
             }),

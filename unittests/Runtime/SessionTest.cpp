@@ -365,4 +365,29 @@ TEST_F(SessionTest, ProgramsThatDisagreeAboutATensorAreRefused) {
             path + ": programs disagree about 'y': y: f32 [4,5], y: f32 [4,6]");
 }
 
+TEST_F(SessionTest, WhatAllProgramsEvaluateIsOffered) {
+  for (bool isOfBoth : {true, false}) {
+    artifact::Contents two = contents(2);
+    artifact::Program &program = two.classes[0].program;
+    artifact::Buffer buffer = program.buffers[0];
+    buffer.shape.clear();
+    program.buffers.push_back(buffer);
+    for (const char *name : {"loss", "accuracy"}) {
+      artifact::Port port{artifact::Role::Metric, name, DataType::F32, {}, 0, {}};
+      port.buffer = int32_t(program.buffers.size() - 1);
+      port.evaluated = true;
+      program.ports.push_back(port);
+    }
+    for (int32_t rank : {0, 1})
+      two.ranks[size_t(rank)].ports.insert(two.ranks[size_t(rank)].ports.end(), 2, {{}, {}, rank});
+    two.classes.push_back(two.classes[0]);
+    two.ranks[1].rankClass = 1;
+    two.classes[1].program.ports.back().evaluated = isOfBoth;
+    auto session = open(two);
+    ASSERT_TRUE(session);
+    EXPECT_EQ(session->evaluated(), isOfBoth ? (std::vector<std::string>{"loss", "accuracy"})
+                                             : std::vector<std::string>{"loss"});
+  }
+}
+
 } // namespace
