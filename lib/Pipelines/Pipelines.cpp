@@ -10,6 +10,7 @@
 #include "autopar/Dialect/Exec/Transforms/Passes.h"
 #include "autopar/Plan/Constraints.h"
 #include "autopar/Training/Passes.h"
+#include "autopar/Transforms/LibraryConvolution.h"
 #include "autopar/Transforms/Passes.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
@@ -282,6 +283,7 @@ static void addFormGroups(OpPassManager &manager, const LowerOptions &lower) {
     split.biases = lower.biasGradients;
     manager.addNestedPass<func::FuncOp>(createSplitReductionsPass(split));
   } else {
+    manager.addNestedPass<func::FuncOp>(createFillChannelBlocksPass({channelBlock()}));
     manager.addNestedPass<func::FuncOp>(
         createWidenProductsPass({lower.bf16Products, lower.bf16Library}));
   }

@@ -14,4 +14,8 @@ bool isFixedParameter(Value value);
 /// are not much larger than what they are made of.
 bool mayRunAtLoad(Operation *groupOrOp);
 
+/// The last of it: whether tensors of the types `made` may stay in memory besides those `from`
+/// which they are made.
+bool mayBeMadeAtLoad(TypeRange from, TypeRange made);
+
 } // namespace mlir::autopar

@@ -220,6 +220,31 @@ def WidenProductsPass : Pass<"autopar-widen-products", "mlir::func::FuncOp"> {
   let dependentDialects = ["mlir::autopar::AutoParDialect"];
 }
 
+def FillChannelBlocksPass : Pass<"autopar-fill-channel-blocks", "mlir::func::FuncOp"> {
+  let summary = "give convolutions as many channels as fill the blocks of the CPU's library";
+  let description = [{
+    A convolution of f32 whose channels fill no blocks of `block`, but half of them at least, and whose result only
+    convolutions read, by way of elementwise operations, gets channels of zeros: its filter zeros for them, and the filters that read them
+    zeros again. Filters are padded at load; where they are not constant, or grow by much, the convolution stays.
+
+    ```mlir
+    %y = autopar.convolution %x, %v {...} : (tensor<1x16x8x8xf32>, tensor<8x16x3x3xf32>) -> tensor<1x8x8x8xf32>
+    %z = autopar.convolution %y, %w {...} : (tensor<1x8x8x8xf32>, tensor<16x8x3x3xf32>) -> tensor<1x16x8x8xf32>
+    ```
+    becomes
+    ```mlir
+    %p = autopar.pad %v, %zero low [0, 0, 0, 0] : (tensor<8x16x3x3xf32>, tensor<f32>) -> tensor<16x16x3x3xf32>
+    %q = autopar.pad %w, %zero low [0, 0, 0, 0] : (tensor<16x8x3x3xf32>, tensor<f32>) -> tensor<16x16x3x3xf32>
+    %y = autopar.convolution %x, %p {...} : (tensor<1x16x8x8xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x8x8xf32>
+    %z = autopar.convolution %y, %q {...} : (tensor<1x16x8x8xf32>, tensor<16x16x3x3xf32>) -> tensor<1x16x8x8xf32>
+    ```
+  }];
+  let options = [
+    Option<"block", "block", "int64_t", /*default=*/"16", "channels of a block">,
+  ];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def AlignProductsPass : Pass<"autopar-align-products", "mlir::func::FuncOp"> {
   let summary = "pad matrices of f16 and bf16 whose rows are no multiple of 16 bytes";
   let description = [{

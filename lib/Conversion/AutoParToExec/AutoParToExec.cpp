@@ -37,7 +37,7 @@ ProgramBuilder::ProgramBuilder(func::FuncOp function, StringRef name, OpBuilder 
     this->options.channelBlock = 1;
   }
   if (this->options.channelBlock == 0)
-    this->options.channelBlock = __builtin_cpu_supports("avx512f") ? 16 : 8;
+    this->options.channelBlock = autopar::channelBlock();
   bool ofBytes = false;
   function->walk([&](autopar::ConvolutionOp op) { ofBytes |= isContractionOfBytes(op); });
   hasChannelsLast = ofBytes || favoursChannelsLast(*this, function);

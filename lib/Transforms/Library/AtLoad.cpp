@@ -33,7 +33,11 @@ static int64_t bytesOf(TypeRange types) {
 }
 
 bool mlir::autopar::mayRunAtLoad(Operation *groupOrOp) {
-  constexpr int64_t free = 64 << 10;
   return isOfKernels(groupOrOp) &&
-         bytesOf(groupOrOp->getResultTypes()) <= free + bytesOf(groupOrOp->getOperandTypes());
+         mayBeMadeAtLoad(groupOrOp->getOperandTypes(), groupOrOp->getResultTypes());
+}
+
+bool mlir::autopar::mayBeMadeAtLoad(TypeRange from, TypeRange made) {
+  constexpr int64_t free = 64 << 10;
+  return bytesOf(made) <= free + bytesOf(from);
 }

@@ -17,6 +17,8 @@ std::optional<ConvolutionMode> mlir::autopar::convolutionModeFromName(StringRef 
       .Default(std::nullopt);
 }
 
+int64_t mlir::autopar::channelBlock() { return __builtin_cpu_supports("avx512f") ? 16 : 8; }
+
 static bool isFloat(Value value) {
   Type element = cast<RankedTensorType>(value.getType()).getElementType();
   return element.isF32() || element.isBF16() || element.isF16();
