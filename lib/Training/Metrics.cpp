@@ -118,8 +118,10 @@ Result<std::vector<Metric>> mlir::autopar::parseMetrics(StringRef text) {
   std::vector<Metric> metrics;
   if (text.trim().empty())
     return metrics;
-  // What a step tells anyway.
-  StringSet<> taken = {"loss", "learning_rate", "gradient_norm", "loss_scale", "skipped_steps"};
+  // What a step and its line in a file tell anyway.
+  StringSet<> taken = {"loss",       "learning_rate", "gradient_norm",
+                       "loss_scale", "skipped_steps", "step",
+                       "ms",         "samples_per_s"};
   for (StringRef piece : piecesOf(text)) {
     StringRef name, function = piece;
     if (size_t equals = piece.find('='); equals < piece.find('(')) {
@@ -131,6 +133,8 @@ Result<std::vector<Metric>> mlir::autopar::parseMetrics(StringRef text) {
       return call.status();
     if (name.empty())
       name = call->name;
+    if (name.starts_with("eval_"))
+      return call->error("\"" + name.str() + "\" would be what evaluations tell; leave eval_ out");
     if (!taken.insert(name).second)
       return call->error("there is a \"" + name.str() +
                          "\" already; give this one a name, as in top5=accuracy(logits, labels, "

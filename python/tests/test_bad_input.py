@@ -128,6 +128,7 @@ def test_arrays_that_cannot_be_read_are_refused(program: pathlib.Path, tmp_path:
     (["--input", "input_ids"], "--input 'input_ids' is not name=file.npy"),
     (["--input", "input_ids=."], ".: not a regular file"),
     (["--in-order"], "--in-order and --token-type say how --data is read; give it, or leave them out"),
+    (["--patience", "2"], "--patience waits for a better evaluation than that of --export-best: give it a file, too"),
     (["--epochs", "2"], "--epochs counts how often --data is read; give it, or say --steps"),
     (["--epochs", "2", "--data", "synthetic"], "--epochs: made-up data has no end; say --steps"),
     (["--epochs", "2", "--steps", "2", "--data", "synthetic"], "--steps excludes --epochs"),

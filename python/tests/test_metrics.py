@@ -144,6 +144,21 @@ def test_the_weights_of_the_best_evaluation_are_kept(gpt2: pathlib.Path, tmp_pat
         assert lines(alone)[0][name] == pytest.approx(better(told), rel=1e-6)
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_training_stops_when_nothing_gets_better(gpt2: pathlib.Path, tmp_path: pathlib.Path, ranks: int) -> None:
+    """After as many evaluations as --patience says; a run that goes on has counted those before."""
+    train = autopar.Train("softmax_cross_entropy(logits, labels)", "sgd(lr=0)")
+    step = autopar.compile(gpt2, tmp_path / "train.bin", bind={"batch": BATCH, "seq": SEQ}, ranks=ranks, train=train)
+    rows = np.random.default_rng(8).integers(0, 4, (2, 3 * BATCH, SEQ))
+    np.savez(tmp_path / "rows.npz", input_ids=rows[0], labels=rows[1])
+    words = ["--data", tmp_path / "rows.npz", "--eval-data", tmp_path / "rows.npz", "--eval-every", "1", "--checkpoint-dir", tmp_path / "ckpt",
+             "--export-best", tmp_path / "best.safetensors", "--metrics", tmp_path / "metrics.jsonl"]
+    for steps, done in (("3", 3), ("20", 5), ("20", 6)):  # the first is the best; then 2, 4 and 5 were no better
+        said = run(step, *words, "--steps", steps, "--patience", "4")
+        assert said.returncode == 0 and len(lines(tmp_path / "metrics.jsonl")) == done
+        assert (f"stopped after step {done}: 4 evaluations were no better than the best" in said.stderr) == (steps == "20")
+
+
 @pytest.mark.parametrize("words, code, says", [
     (["--best-by", "accuracy", "--eval-data", "synthetic", "--eval-steps", "1"], 2, "--best-by accuracy: expected min: or max: and a metric, as in max:accuracy"),
     (["--best-by", "max:f1", "--eval-data", "synthetic", "--eval-steps", "1"], 65, "--best-by: there is no metric 'f1'; evaluations of "),

@@ -32,6 +32,9 @@
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) metrics=loss=mae(y,target)" 2>&1 | FileCheck %s --check-prefix=RESERVED
 // RESERVED: error: metric "mae(y,target)": there is a "loss" already
 
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) metrics=eval_mae=mae(y,target)" 2>&1 | FileCheck %s --check-prefix=EVAL
+// EVAL: error: metric "mae(y,target)": "eval_mae" would be what evaluations tell; leave eval_ out
+
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) metrics=accuracy(y,l,top=6)" 2>&1 | FileCheck %s --check-prefix=TOP
 // TOP: error: metric "accuracy(y,l,top=6)": expected top to be one of 1 to 5, the number of classes, at character 14
 

@@ -10,10 +10,13 @@
 
 namespace autopar::tools {
 
-static constexpr const char *kBest = "best", *kBestBy = "best_by";
+static constexpr const char *kBest = "best", *kBestBy = "best_by", *kWorse = "worse_since";
 
 Result<BestWeights> BestWeights::of(const RunOptions &options, const runtime::Session &session) {
   BestWeights made;
+  if (options.exportBest.empty() && options.patience > 0)
+    return Status{StatusCode::Usage, "--patience waits for a better evaluation than that of "
+                                     "--export-best: give it a file, too"};
   if (options.exportBest.empty())
     return made;
   if (options.evalData.empty() || options.steps == 0)
@@ -29,6 +32,7 @@ Result<BestWeights> BestWeights::of(const RunOptions &options, const runtime::Se
                   "--best-by " + made.by +
                       ": expected min: or max: and a metric, as in max:accuracy"};
   made.isMost = order == "max:";
+  made.patience = options.patience;
   const std::vector<std::string> &names = session.evaluated();
   auto found = std::find(names.begin(), names.end(), name);
   std::string known;
@@ -50,7 +54,8 @@ Status BestWeights::consider(runtime::Session &session, const std::vector<double
   auto decided = session.broadcastText(isBetter ? "better" : "no");
   if (!decided)
     return decided.status();
-  if (*decided != "better")
+  worse = *decided == "better" ? 0 : worse + 1;
+  if (worse > 0)
     return Status::ok();
   best = value;
   return exportSafetensors(session, file);
@@ -63,12 +68,16 @@ void BestWeights::note(std::map<std::string, std::string> &notes) const {
   std::snprintf(number, sizeof(number), "%.17g", *best);
   notes[kBest] = number;
   notes[kBestBy] = by;
+  notes[kWorse] = std::to_string(worse);
 }
 
 void BestWeights::recall(const std::map<std::string, std::string> &notes) {
   auto noted = notes.find(kBest), notedBy = notes.find(kBestBy);
-  if (noted != notes.end() && notedBy != notes.end() && notedBy->second == by)
-    best = std::strtod(noted->second.c_str(), nullptr);
+  if (noted == notes.end() || notedBy == notes.end() || notedBy->second != by)
+    return;
+  best = std::strtod(noted->second.c_str(), nullptr);
+  auto since = notes.find(kWorse);
+  worse = since == notes.end() ? 0 : std::strtoll(since->second.c_str(), nullptr, 10);
 }
 
 } // namespace autopar::tools

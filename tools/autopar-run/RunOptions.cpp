@@ -108,6 +108,9 @@ void addTraining(CLI::App &app, RunOptions &options) {
                  "what --export-best goes by: min:loss, or max: or min: and a metric that the "
                  "program was compiled with, as in max:accuracy")
       ->capture_default_str();
+  app.add_option("--patience", options.patience,
+                 "with --export-best: stop once so many evaluations were no better than the best")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   app.add_option("--metrics", options.metrics, "append one JSON line per step to this file");
   app.add_option("--output-dir,-o", options.outputFolder,
                  "write each output to <name>.npy in this folder");

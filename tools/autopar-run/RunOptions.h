@@ -29,6 +29,7 @@ struct RunOptions : LaunchOptions {
   std::string exportFile;      ///< .safetensors
   std::string exportBest;      ///< the same, of the best evaluation
   std::string bestBy = "min:loss";
+  int64_t patience = 0;       ///< evaluations that may be no better; 0: any
   std::string exportAverages; ///< the same, of moving averages
   std::string metrics;        ///< JSON lines
   std::string outputFolder;

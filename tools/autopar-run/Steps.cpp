@@ -361,6 +361,11 @@ Status Run::loop(Metrics &metrics, std::vector<double> &stepMs) {
     line.step(step + 1, metrics.text(), ms, rate(ms));
     if (options.checkpointEvery > 0 && (step + 1) % options.checkpointEvery == 0)
       AUTOPAR_RETURN_IF_ERROR(save(step + 1));
+    if (best.hasEnough()) {
+      say("stopped after step " + std::to_string(step + 1) + ": " +
+          std::to_string(options.patience) + " evaluations were no better than the best");
+      return save(step + 1);
+    }
     auto signal = signalToStop();
     if (!signal)
       return signal.status();

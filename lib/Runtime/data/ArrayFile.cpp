@@ -146,7 +146,7 @@ Result<ArrayFile> openArrayFile(const std::string &path, DataType tokenType) {
       return view.status().at(path);
     result.arrays["array"] = view.take();
   } else if (auto shard = readShardHeader(data, size)) {
-    if ((size - kShardHeaderBytes) / size_t(byteSize(shard->type)) != shard->tokens)
+    if (size - kShardHeaderBytes != shard->tokens * size_t(byteSize(shard->type)))
       return Status::badInput(path + ": its header says " + std::to_string(shard->tokens) +
                               " tokens of " + std::string(name(shard->type)) + ", it holds " +
                               std::to_string(size - kShardHeaderBytes) + " bytes; is it cut off?");
