@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import autopar
+import emulated_cuda
 
 ROWS, CHANNELS, PLACES, STEPS, MOMENTUM = 8, 3, 4, 3, 0.9
 RANDOM = np.random.default_rng(0)
@@ -85,6 +86,50 @@ def test_batch_normalization_uses_the_batch_and_updates_the_running_statistics(t
     parameters = exported(compiled, tmp_path)
     np.testing.assert_allclose(parameters["bn.running_mean"], mean, rtol=1e-5)
     np.testing.assert_allclose(parameters["bn.running_var"], variance, rtol=1e-5)
+
+
+def save_normalized_convolutions(path: pathlib.Path) -> pathlib.Path:
+    """Twice a convolution, its normalization and an activation."""
+    random, weights, nodes, value = np.random.default_rng(0), {}, [], "x"
+    for layer, channels in ((0, 3), (1, 32)):
+        weights[f"conv{layer}.weight"] = random.standard_normal((32, channels, 3, 3)) * 0.2
+        names = [f"bn{layer}.{name}" for name in ("weight", "bias", "running_mean", "running_var")]
+        weights.update((name, random.uniform(0.5, 1.5, 32)) for name in names)
+        nodes += [helper.make_node("Conv", [value, f"conv{layer}.weight"], [f"c{layer}"], f"conv{layer}", pads=[1] * 4),
+                  helper.make_node("BatchNormalization", [f"c{layer}", *names], [f"n{layer}"], f"bn{layer}"),
+                  helper.make_node("Relu", [f"n{layer}"], [value := f"y{layer}"], f"relu{layer}")]
+    graph = helper.make_graph(nodes, "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [ROWS, 3, 16, 16])],
+                              [helper.make_tensor_value_info(value, TensorProto.FLOAT, [ROWS, 32, 16, 16])],
+                              [numpy_helper.from_array(array.astype(np.float32), name) for name, array in weights.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)], ir_version=8), path)
+    return path
+
+
+@pytest.mark.parametrize("options", [["--ranks", "2", "--mesh", "data=2"], ["--ranks", "4"], ["--ranks", "2", "--precision", "bf16"], ["--target", "cuda"]],
+                         ids=["two", "four", "bf16", "cuda"])
+def test_running_statistics_are_evaluated_and_outlast_steps_that_do_not_count(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch,
+                                                                              options: List[str]) -> None:
+    """As on one rank. Kernels whose other results go on hold the next statistics back until it is known that the step counts."""
+    monkeypatch.setenv("AUTOPAR_CUDA_LIBRARIES", str(emulated_cuda.LIBRARIES))
+    model, train = save_normalized_convolutions(tmp_path / "net.onnx"), autopar.Train("mse(y1, target)", autopar.SGD(lr=0.01))
+    compiled = [autopar.compile(model, tmp_path / f"{name}.bin", train=train, options=words) for name, words in (("one", []), ("many", options))]
+    tolerance = 0.02 if "bf16" in options else 1e-4
+    with autopar.Session(compiled[0], on_nan="skip") as one, autopar.Session(compiled[1], on_nan="skip") as many:
+        names = [port.name for port in many.states if ".running_" in port.name]
+        assert len(names) == 4
+        for step in range(3):
+            random = np.random.default_rng(step)
+            batch = {"x": random.standard_normal((ROWS, 3, 16, 16)).astype(np.float32), "target": random.standard_normal((ROWS, 32, 16, 16)).astype(np.float32)}
+            assert many.evaluate(batch)["loss"] == pytest.approx(one.evaluate(batch)["loss"], rel=tolerance)
+            before = {name: many.state(name) for name in names}
+            many.run({**batch, "x": np.where(batch["x"] > 2, np.nan, batch["x"]).astype(np.float32)})
+            for name, value in before.items():
+                np.testing.assert_array_equal(many.state(name), value, err_msg=name)
+            one.run(batch)
+            many.run(batch)
+            for name in names:
+                np.testing.assert_allclose(many.state(name), one.state(name), rtol=tolerance, atol=tolerance, err_msg=name)
+                assert (many.state(name) != before[name]).all()
 
 
 def test_inference_mode_uses_the_running_statistics(tmp_path: pathlib.Path) -> None:

@@ -17,8 +17,9 @@ bool changesFirstOperand(Operation *groupOrOp);
 
 /// The operand over which a kernel of the function's block stores a result, because nothing reads
 /// the operand later and the result is its next value, or the kernel changes it in some places; -1
-/// if there is none. `isKept`: of an operand that an operation made, whether later steps read it
-/// too.
+/// if there is none. In a step that may turn out not to count, and may be evaluated alone, the next
+/// value waits elsewhere where others read what the kernel makes besides. `isKept`: of an operand
+/// that an operation made, whether later steps read it too.
 int64_t operandToReplace(Operation *groupOrOp, unsigned result, function_ref<bool(Value)> isKept);
 
 /// The donated argument in whose place a kernel of the function's block stores a result that is its

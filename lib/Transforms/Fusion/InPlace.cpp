@@ -60,10 +60,27 @@ static Value viewed(Value value) {
   return value;
 }
 
+/// Whether a step goes on with other results of the kernel before it is known that it counts, or
+/// when it is only evaluated: the next value waits beside the old one then.
+static bool runsUncommitted(Operation *groupOrOp, unsigned result) {
+  auto function = dyn_cast<func::FuncOp>(groupOrOp->getParentOp());
+  if (!function || groupOrOp->getNumResults() == 1)
+    return false;
+  bool isRead = llvm::any_of(groupOrOp->getResults(), [&](OpResult other) {
+    return other.getResultNumber() != result && llvm::any_of(other.getUsers(), [](Operation *user) {
+             return !isa<func::ReturnOp>(user);
+           });
+  });
+  return isRead && llvm::any_of(llvm::seq<unsigned>(0, function.getNumResults()), [&](unsigned i) {
+           return function.getResultAttr(i, "autopar.guard") ||
+                  function.getResultAttr(i, kEvaluatedAttribute);
+         });
+}
+
 int64_t mlir::autopar::operandToReplace(Operation *groupOrOp, unsigned result,
                                         function_ref<bool(Value)> isKept) {
   for (OpOperand &use : groupOrOp->getResult(result).getUses()) {
-    if (!isa<func::ReturnOp>(use.getOwner()))
+    if (!isa<func::ReturnOp>(use.getOwner()) || runsUncommitted(groupOrOp, result))
       continue;
     for (OpOperand &operand : groupOrOp->getOpOperands())
       if (isDonorOf(operand.get(), use.getOperandNumber()) &&
@@ -98,7 +115,8 @@ BlockArgument mlir::autopar::placeOfNextValue(Operation *groupOrOp, unsigned res
         return {};
       place = donors[use.getOperandNumber()];
     }
-  return place && place.getType() == value.getType() && isReadBefore(groupOrOp, place)
+  return place && place.getType() == value.getType() && isReadBefore(groupOrOp, place) &&
+                 !runsUncommitted(groupOrOp, result)
              ? place
              : BlockArgument();
 }
