@@ -20,6 +20,8 @@ Examples:
   autopar-run train.bin --data tokens.bin --fields "input_ids=tokens[:-1], labels=tokens[1:]" --steps 2000 \
       --checkpoint-dir ckpt --checkpoint-every 200 --metrics metrics.jsonl   train, or go on where it stopped
   autopar-run train.bin --data tokens.bin --fields "..." --steps 2000 --eval-data held-out.bin --eval-every 100
+  autopar-run train.bin --data "shards/*.bin" --fields "..." --epochs 1 --eval-data held-out.bin --eval-every 100 \
+      --export-best best.safetensors --patience 5                      the weights of the best evaluation
   autopar-run train.bin --data synthetic --steps 100 --init "*.bias=zeros, *ln*.weight=ones, *=normal(0.02), seed=7"
   autopar-run train.bin --checkpoint-dir ckpt --steps 0 --eval-data held-out.bin --fields "..."
   autopar-run train.bin --checkpoint-dir ckpt --steps 0 --export weights.safetensors
