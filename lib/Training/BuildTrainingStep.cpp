@@ -158,10 +158,9 @@ private:
   /// What the model itself keeps from step to step (running statistics).
   void findOwnState() {
     Operation *terminator = function.getBody().front().getTerminator();
-    for (unsigned i = 0; i < function.getNumResults(); ++i)
-      if (isStateResult(function, i))
-        ownState.push_back({terminator->getOperand(i),
-                            function.getResultAttrOfType<StringAttr>(i, "autopar.name").str()});
+    for (auto [i, donor] : llvm::enumerate(donorsOfResults(function)))
+      if (donor)
+        ownState.push_back({terminator->getOperand(i), nameOfArgument(donor)});
   }
 
   LogicalResult checkGradientType() {

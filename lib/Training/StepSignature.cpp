@@ -24,12 +24,3 @@ ArrayRef<BlockArgument> mlir::autopar::addArguments(func::FuncOp function, TypeR
                                  SmallVector<Location>(names.size(), function.getLoc()));
   return function.getArguments().drop_front(first);
 }
-
-bool mlir::autopar::isStateResult(func::FuncOp function, unsigned result) {
-  auto name = function.getResultAttrOfType<StringAttr>(result, "autopar.name");
-  for (unsigned i = 0; name && i < function.getNumArguments(); ++i)
-    if (function.getArgAttr(i, "autopar.donated") &&
-        function.getArgAttrOfType<StringAttr>(i, "autopar.name") == name)
-      return true;
-  return false;
-}

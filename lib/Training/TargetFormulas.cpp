@@ -35,11 +35,12 @@ Status TargetFormulas::checkTwoArguments() const {
 
 Result<Value> TargetFormulas::output(const std::string &name) {
   std::string known;
+  SmallVector<BlockArgument> donors = donorsOfResults(function);
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
     auto attribute = function.getResultAttrOfType<StringAttr>(i, "autopar.name");
     if (attribute && attribute.getValue() == name)
       return floats(returns->getOperand(i), name);
-    if (!isStateResult(function, i))
+    if (!donors[i])
       known += (known.empty() ? "" : ", ") + (attribute ? attribute.str() : "(unnamed)");
   }
   return call.error("the model has no output \"" + name + "\"; its outputs are " + known);

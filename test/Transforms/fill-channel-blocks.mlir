@@ -87,6 +87,26 @@ module {
 
 // -----
 
+// exp(0 + 100) is none of f32, though all that the model computes may be.
+
+// CHECK-LABEL: func.func @overflow
+// CHECK-NOT: autopar.pad
+module {
+  autopar.origin @v : tensor<8x16x1x1xf32>
+  autopar.origin @w : tensor<16x8x1x1xf32>
+  func.func @overflow(%x: tensor<1x16x8x8xf32>, %v: tensor<8x16x1x1xf32> {autopar.origin = @v},
+                      %w: tensor<16x8x1x1xf32> {autopar.origin = @w}) -> tensor<1x16x8x8xf32> {
+    %0 = autopar.convolution %x, %v {autopar.id = "c1", filterDilation = array<i64: 1, 1>, groups = 1 : i64, inputDilation = array<i64: 1, 1>, padBegin = array<i64: 0, 0>, padEnd = array<i64: 0, 0>, strides = array<i64: 1, 1>} : (tensor<1x16x8x8xf32>, tensor<8x16x1x1xf32>) -> tensor<1x8x8x8xf32>
+    %1 = autopar.constant {autopar.id = "hundred"} dense<100.0> : tensor<1x8x8x8xf32>
+    %2 = autopar.binary add %0, %1 {autopar.id = "add"} : tensor<1x8x8x8xf32>
+    %3 = autopar.unary exp %2 {autopar.id = "exp"} : tensor<1x8x8x8xf32>
+    %4 = autopar.convolution %3, %w {autopar.id = "c2", filterDilation = array<i64: 1, 1>, groups = 1 : i64, inputDilation = array<i64: 1, 1>, padBegin = array<i64: 0, 0>, padEnd = array<i64: 0, 0>, strides = array<i64: 1, 1>} : (tensor<1x8x8x8xf32>, tensor<16x8x1x1xf32>) -> tensor<1x16x8x8xf32>
+    return %4 : tensor<1x16x8x8xf32>
+  }
+}
+
+// -----
+
 // CHECK-LABEL: func.func @no_parameter
 // CHECK-NOT: autopar.pad
 func.func @no_parameter(%x: tensor<1x16x8x8xf32>, %v: tensor<8x16x1x1xf32>, %w: tensor<16x8x1x1xf32>) -> tensor<1x16x8x8xf32> {

@@ -14,8 +14,8 @@ static constexpr const char *kBest = "best", *kBestBy = "best_by", *kWorse = "wo
 
 Result<BestWeights> BestWeights::of(const RunOptions &options, const runtime::Session &session) {
   BestWeights made;
-  if (options.exportBest.empty() && options.patience > 0)
-    return Status{StatusCode::Usage, "--patience waits for a better evaluation than that of "
+  if (options.exportBest.empty() && (options.patience > 0 || options.bestBy != RunOptions().bestBy))
+    return Status{StatusCode::Usage, "--best-by and --patience speak of the evaluations of "
                                      "--export-best: give it a file, too"};
   if (options.exportBest.empty())
     return made;
@@ -40,7 +40,7 @@ Result<BestWeights> BestWeights::of(const RunOptions &options, const runtime::Se
     known += (known.empty() ? "" : ", ") + each;
   if (found == names.end())
     return Status::badInput("--best-by: there is no metric '" + name + "'; evaluations of " +
-                            session.reader().path() + " give " + known);
+                            session.reader().path() + " give " + (known.empty() ? "none" : known));
   made.metric = size_t(found - names.begin());
   return made;
 }

@@ -117,8 +117,8 @@ Result<std::unique_ptr<runtime::DataSource>> openEvalData(const runtime::Session
   eval.isShuffled = false;
   auto opened = runtime::DataSource::open(eval, session.inputs());
   if (opened && data && (*opened)->inputs() != data->inputs())
-    return Status::badInput(RunOptions::text(options.evalData) + " does not feed the inputs that " +
-                            RunOptions::text(options.data) +
+    return Status::badInput(RunOptions::namesOf(options.evalData) +
+                            " does not feed the inputs that " + RunOptions::namesOf(options.data) +
                             " feeds; give both the same arrays, or --fields");
   return opened;
 }

@@ -229,7 +229,7 @@ int parseCommandLine(int argc, char **argv, RunOptions &options) {
   return goesTogether(app, options) ? -1 : 2;
 }
 
-std::string RunOptions::text(const std::vector<std::string> &data) {
+std::string RunOptions::namesOf(const std::vector<std::string> &data) {
   std::string all;
   for (const std::string &name : data)
     all += (all.empty() ? "" : " ") + name;

@@ -48,7 +48,7 @@ struct RunOptions : LaunchOptions {
   std::string profileFallback = "none";
 
   /// What --data or --eval-data was given, in messages.
-  static std::string text(const std::vector<std::string> &data);
+  static std::string namesOf(const std::vector<std::string> &data);
 };
 
 /// Parses the command line. Returns -1 to go on, else the exit code (0 after --help and --version).

@@ -120,9 +120,9 @@ Status Run::prepareData() {
   data = opened.take();
   if (!data)
     return prepareEvaluation();
-  AUTOPAR_RETURN_IF_ERROR(checkFed(*data, RunOptions::text(options.data)));
+  AUTOPAR_RETURN_IF_ERROR(checkFed(*data, RunOptions::namesOf(options.data)));
   if (data->samples() < samplesPerStep)
-    return Status::badInput(RunOptions::text(options.data) +
+    return Status::badInput(RunOptions::namesOf(options.data) +
                             ": too short: " + std::to_string(data->samples()) +
                             (data->samples() == 1 ? " sample" : " samples") + ", one batch takes " +
                             std::to_string(samplesPerStep));
@@ -175,12 +175,12 @@ Status Run::prepareEvaluation() {
   if (!evalData)
     return Status::ok();
   if (!data)
-    AUTOPAR_RETURN_IF_ERROR(checkFed(*evalData, RunOptions::text(options.evalData)));
+    AUTOPAR_RETURN_IF_ERROR(checkFed(*evalData, RunOptions::namesOf(options.evalData)));
   if (options.evalSteps == 0 && evalData->isSynthetic())
-    return Status{StatusCode::Usage, "--eval-data " + RunOptions::text(options.evalData) +
+    return Status{StatusCode::Usage, "--eval-data " + RunOptions::namesOf(options.evalData) +
                                          " has no end: say how many batches by --eval-steps"};
   if (options.evalSteps > evalData->samples() / samplesPerStep)
-    return Status::badInput(RunOptions::text(options.evalData) + " has " +
+    return Status::badInput(RunOptions::namesOf(options.evalData) + " has " +
                             std::to_string(evalData->samples()) + " samples, one batch takes " +
                             std::to_string(samplesPerStep) + ", --eval-steps " +
                             std::to_string(options.evalSteps) + " wants more");
@@ -264,10 +264,10 @@ Result<std::optional<runtime::LoadedCheckpoint>> Run::loadCheckpoint() {
 void Run::remarkOnData(const runtime::LoadedCheckpoint &loaded) const {
   auto written = loaded.info.notes.find("data");
   if (written != loaded.info.notes.end() && !written->second.empty() && !options.data.empty() &&
-      written->second != escapedToUtf8(RunOptions::text(options.data)))
+      written->second != escapedToUtf8(RunOptions::namesOf(options.data)))
     say("remark: it was written with --data " + written->second + "; step " +
-        std::to_string(first) + " goes on with the samples that " + RunOptions::text(options.data) +
-        " has there");
+        std::to_string(first) + " goes on with the samples that " +
+        RunOptions::namesOf(options.data) + " has there");
 }
 
 Status Run::resume() {
@@ -307,7 +307,7 @@ Status Run::save(int64_t step) {
   saved = step;
   runtime::CheckpointInfo info{step,
                                {{"seed", std::to_string(options.seed)},
-                                {"data", escapedToUtf8(RunOptions::text(options.data))}}};
+                                {"data", escapedToUtf8(RunOptions::namesOf(options.data))}}};
   best.note(info.notes);
   AUTOPAR_RETURN_IF_ERROR(runtime::saveCheckpoint(session, options.checkpointFolder, info));
   return isRoot && options.keptCheckpoints > 0

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arguments and results that a training step adds to the signature of a model.
+// Arguments that a training step adds to the signature of a model.
 #pragma once
 
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace mlir::autopar {
-
-/// Whether a result is the next value of a donated argument, not an output of the model.
-bool isStateResult(func::FuncOp function, unsigned result);
 
 /// Adds an argument named `name` at the end of the signature, with more attributes where given.
 BlockArgument addArgument(func::FuncOp function, RankedTensorType type, const Twine &name,

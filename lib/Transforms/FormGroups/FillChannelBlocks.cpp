@@ -4,6 +4,7 @@
 // again, gets channels of zeros, and their filters zeros for these.
 #include "Stages/MadeFrom.h"
 
+#include "autopar/Dialect/AutoPar/IR/ConstantFolding.h"
 #include "autopar/Transforms/AtLoad.h"
 #include "autopar/Transforms/Passes.h"
 #include "llvm/ADT/SetVector.h"
@@ -25,31 +26,6 @@ RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getTy
 
 int64_t channelsOf(Value value) { return typeOf(value).getDimSize(kChannels); }
 
-/// What every activation that begins with 0 stays finite under, so that it times 0 is 0.
-bool staysFinite(UnaryKind kind) {
-  switch (kind) {
-  case UnaryKind::Neg:
-  case UnaryKind::Abs:
-  case UnaryKind::Exp:
-  case UnaryKind::Tanh:
-  case UnaryKind::Erf:
-  case UnaryKind::Sigmoid:
-  case UnaryKind::Relu:
-  case UnaryKind::Gelu:
-  case UnaryKind::GeluTanh:
-  case UnaryKind::Silu:
-  case UnaryKind::Softplus:
-    return true;
-  default:
-    return false;
-  }
-}
-
-bool staysFinite(BinaryKind kind) {
-  return llvm::is_contained(
-      {BinaryKind::Add, BinaryKind::Sub, BinaryKind::Mul, BinaryKind::Max, BinaryKind::Min}, kind);
-}
-
 /// From a convolution to the convolutions that read what becomes of its result.
 class Activations {
 public:
@@ -60,11 +36,8 @@ public:
       for (OpOperand &use : found.values[next].getUses())
         if (!found.include(use, block))
           return std::nullopt;
-    for (Operation *op : found.elementwise)
-      for (Value operand : op->getOperands())
-        if (!found.values.contains(operand) && !found.canWiden(operand))
-          return std::nullopt;
-    return found.readers.empty() ? std::nullopt : std::optional(found);
+    return found.readers.empty() || !found.areNumbersInFilledChannels() ? std::nullopt
+                                                                        : std::optional(found);
   }
 
   /// Whether all filters are still made once, at load.
@@ -106,25 +79,51 @@ private:
       return use.getOperandNumber() == 0 && reader.getGroups() == 1 &&
              channelsOf(reader.getResult()) % block == 0;
     }
-    auto unary = dyn_cast<UnaryOp>(user);
-    auto binary = dyn_cast<BinaryOp>(user);
-    if (!(unary && staysFinite(unary.getKind())) && !(binary && staysFinite(binary.getKind())))
-      return false;
-    elementwise.insert(user);
-    values.insert(user->getResult(0));
+    if (!llvm::is_contained(elementwise, user))
+      elementwise.push_back(user);
+    values.insert_range(user->getResults());
+    return user->hasTrait<OpTrait::Elementwise>() && user->getNumResults() == 1;
+  }
+
+  /// What is computed of the zeros there: readers multiply it with zeros, and 0 times what is no
+  /// number or infinite is not 0.
+  bool areNumbersInFilledChannels() {
+    DenseMap<Value, DenseElementsAttr> filled;
+    filled[convolution.getResult()] = zeros(convolution.getType());
+    llvm::sort(elementwise, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    for (Operation *op : elementwise) {
+      SmallVector<DenseElementsAttr> operands;
+      for (Value operand : op->getOperands()) {
+        operands.push_back(values.contains(operand) ? filled.lookup(operand) : filling(operand));
+        if (!operands.back())
+          return false;
+      }
+      auto results = evaluateConstant(op, operands);
+      if (!results || !isFiniteSplat(results->front()))
+        return false;
+      filled[op->getResult(0)] = results->front();
+    }
     return true;
   }
 
-  /// One number everywhere, or numbers per channel.
-  static bool canWiden(Value value) {
+  static DenseElementsAttr zeros(RankedTensorType type) {
+    return cast<DenseElementsAttr>(Builder(type.getContext()).getZeroAttr(type));
+  }
+
+  static bool isFiniteSplat(DenseElementsAttr value) {
+    return value.isSplat() &&
+           (!isa<FloatType>(value.getElementType()) || value.getSplatValue<APFloat>().isFinite());
+  }
+
+  /// What filled channels get of a value from elsewhere: the number that it is everywhere, or zeros
+  /// behind numbers per channel; null for others.
+  static DenseElementsAttr filling(Value value) {
     if (auto constant = value.getDefiningOp<ConstantOp>())
-      return isa<SplatElementsAttr>(constant.getValue());
+      return dyn_cast<SplatElementsAttr>(constant.getValue());
     auto broadcast = value.getDefiningOp<BroadcastOp>();
-    if (!broadcast)
-      return false;
-    RankedTensorType input = broadcast.getInput().getType();
-    return input.getNumElements() == 1 || (broadcast.getDims() == ArrayRef<int64_t>{kChannels} &&
-                                           input.getNumElements() == channelsOf(value));
+    bool isPerChannel = broadcast && broadcast.getDims() == ArrayRef<int64_t>{kChannels} &&
+                        broadcast.getInput().getType().getNumElements() == channelsOf(value);
+    return isPerChannel ? zeros(typeOf(value)) : DenseElementsAttr();
   }
 
   static RankedTensorType withChannels(Value value, int64_t channels) {
@@ -146,9 +145,7 @@ private:
           "/filled");
     }
     auto broadcast = cast<BroadcastOp>(op);
-    Value input = broadcast.getInput();
-    if (typeOf(input).getNumElements() > 1)
-      input = padded(builder, op, input, {channels});
+    Value input = padded(builder, op, broadcast.getInput(), {channels});
     return madeFrom(op,
                     BroadcastOp::create(builder, op->getLoc(), type, input, broadcast.getDims()),
                     "/filled");
@@ -176,7 +173,7 @@ private:
 
   ConvolutionOp convolution;
   llvm::SetVector<Value> values; ///< with its channels
-  llvm::SetVector<Operation *> elementwise;
+  SmallVector<Operation *> elementwise;
   llvm::SetVector<ConvolutionOp> readers;
 };
 
