@@ -95,6 +95,18 @@ public:
     out.shape = list(b.shape());
     out.slots = b.slots();
     out.slotStride = b.slot_stride();
+    out.viewOf = b.view_of();
+    return out;
+  }
+
+  MadeValue decode(const fb::MadeValue &v) {
+    MadeValue out;
+    out.buffer = v.buffer();
+    if (v.recipe() && isAligned(v.recipe()))
+      out.recipe = decode(*v.recipe());
+    else
+      refuse("a made value needs a recipe");
+    out.ports = list(v.ports());
     return out;
   }
 
@@ -350,6 +362,8 @@ public:
     out.controlBuffer = p.control_buffer();
     out.rankValuesBuffer = p.rank_values_buffer();
     out.plannedThreads = p.planned_threads();
+    if (p.made_values())
+      out.madeValues = tables<MadeValue>(p.made_values());
     return out;
   }
 

@@ -85,10 +85,18 @@ private:
           << kSpaces[size_t(b.space)] << " [" << b.offset << ", +" << b.bytes << ")";
       if (b.slots > 1)
         out << " slots " << b.slots << " stride " << b.slotStride;
+      if (b.viewOf >= 0)
+        out << " view of " << ref(b.viewOf);
       out << "\n";
     }
     for (const Port &port : p.ports)
       dump(port);
+    for (const MadeValue &value : p.madeValues.value_or(std::vector<MadeValue>())) {
+      out << "  made " << ref(value.buffer) << " recipe " << value.recipe.hex() << " of [";
+      for (size_t i = 0; i < value.ports.size(); ++i)
+        out << (i ? ", " : "") << '"' << p.ports[size_t(value.ports[i])].name << '"';
+      out << "]\n";
+    }
     if (p.controlBuffer >= 0)
       out << "  control " << ref(p.controlBuffer) << "\n";
     if (p.rankValuesBuffer >= 0)

@@ -28,7 +28,7 @@ public:
     auto name = builder.CreateString(b.name);
     auto shape = builder.CreateVector(b.shape);
     return fb::CreateBuffer(builder, name, uint8_t(b.space), b.offset, b.bytes, uint8_t(b.dtype),
-                            shape, b.slots, b.slotStride);
+                            shape, b.slots, b.slotStride, b.viewOf);
   }
 
   Offset<fb::Source> encode(const Source &s) {
@@ -59,6 +59,12 @@ public:
                                 p.limits->exception.has_value(), p.limits->exception.value_or(0));
     return fb::CreatePort(builder, uint8_t(p.role), name, uint8_t(p.dtype), shape, p.buffer, source,
                           p.guards, limits, p.microBatches, modelShape, transposeOf, p.evaluated);
+  }
+
+  Offset<fb::MadeValue> encode(const MadeValue &v) {
+    auto ports = builder.CreateVector(v.ports);
+    fb::Digest recipe = toFb(v.recipe);
+    return fb::CreateMadeValue(builder, v.buffer, &recipe, ports);
   }
 
   Offset<fb::MatmulGeometry> encode(const MatmulGeometry &g) {
@@ -204,8 +210,11 @@ public:
     for (const TimetableRow &row : p.timetable)
       rows.emplace_back(row.entry, row.slot);
     auto timetable = builder.CreateVectorOfStructs(rows);
+    Offset<flatbuffers::Vector<Offset<fb::MadeValue>>> madeValues;
+    if (p.madeValues)
+      madeValues = encodeAll(*p.madeValues);
     return fb::CreateProgram(builder, name, arenas, buffers, ports, kernels, entries, timetable,
-                             p.controlBuffer, p.rankValuesBuffer, p.plannedThreads);
+                             p.controlBuffer, p.rankValuesBuffer, p.plannedThreads, madeValues);
   }
 
   Offset<fb::Group> encode(const Group &g) {

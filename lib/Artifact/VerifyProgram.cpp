@@ -32,6 +32,9 @@ public:
       AUTOPAR_RETURN_IF_ERROR(
           verify(program.ports[i])
               .at("port " + std::to_string(i) + " (" + program.ports[i].name + ")"));
+    for (const MadeValue &value : program.madeValues.value_or(std::vector<MadeValue>()))
+      AUTOPAR_RETURN_IF_ERROR(
+          verify(value).at("made value in buffer " + std::to_string(value.buffer)));
     for (const std::string &symbol : program.kernels)
       if (symbol.empty())
         return bad("a kernel has no symbol name");
@@ -72,6 +75,32 @@ private:
       return bad("the shape needs more than its " + std::to_string(b.bytes) + " bytes");
     if (b.offset % byteSize(b.dtype) != 0 || b.slotStride % byteSize(b.dtype) != 0)
       return bad("offset or slot stride is not a multiple of the element size");
+    return verifyView(b);
+  }
+
+  Status verifyView(const Buffer &b) {
+    if (b.viewOf == -1)
+      return Status::ok();
+    if (b.viewOf < 0 || b.viewOf >= int64_t(program.buffers.size()))
+      return bad("it is a view of buffer " + std::to_string(b.viewOf) + ", which is not there");
+    const Buffer &root = program.buffers[size_t(b.viewOf)];
+    bool isWithin = b.space == root.space && b.offset >= root.offset &&
+                    b.offset - root.offset <= root.bytes &&
+                    b.bytes <= root.bytes - (b.offset - root.offset);
+    if (root.viewOf != -1 || !isWithin)
+      return bad("it is a view of buffer " + std::to_string(b.viewOf) + " (" + root.name +
+                 ") and has bytes that this has not, or this is a view too");
+    return Status::ok();
+  }
+
+  Status verify(const MadeValue &v) {
+    if (v.buffer < 0 || v.buffer >= int64_t(program.buffers.size()) ||
+        program.buffers[size_t(v.buffer)].viewOf != -1)
+      return bad("expected a buffer that is no view");
+    for (int32_t port : v.ports)
+      if (port < 0 || port >= int64_t(program.ports.size()) ||
+          program.ports[size_t(port)].role != Role::Parameter)
+        return bad("it is made of port " + std::to_string(port) + ", which is no parameter");
     return Status::ok();
   }
 

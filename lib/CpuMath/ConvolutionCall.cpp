@@ -174,6 +174,7 @@ Result<ConvolutionCall> ConvolutionCall::create(const artifact::ConvolutionGeome
 
 int64_t ConvolutionCall::scratchBytes() const { return prepared->padded + prepared->scratch; }
 int64_t ConvolutionCall::packedBytes() const { return prepared->packed; }
+std::string ConvolutionCall::packedLayout() const { return layoutText(prepared->w); }
 bool ConvolutionCall::isReference() const { return prepared->isReference; }
 
 Status ConvolutionCall::Prepared::prepare(const artifact::ConvolutionGeometry &geometry) {

@@ -52,6 +52,29 @@ memory::desc stridedDescriptor(const artifact::StridedShape &shape, DataType typ
   return memory::desc(shape.dims, libraryType(type), strides);
 }
 
+std::string layoutText(const memory::desc &descriptor) {
+  const dnnl_memory_desc_t &d = descriptor.data;
+  if (d.format_kind != dnnl_blocked)
+    return "";
+  std::string text = "type " + std::to_string(d.data_type);
+  auto add = [&](const char *what, const auto *numbers, int count) {
+    text += std::string(" ") + what;
+    for (int i = 0; i < count; ++i)
+      text += " " + std::to_string(numbers[i]);
+  };
+  const dnnl_blocking_desc_t &blocks = d.format_desc.blocking;
+  add("dims", d.dims, d.ndims);
+  add("padded", d.padded_dims, d.ndims);
+  add("strides", blocks.strides, d.ndims);
+  add("blocks", blocks.inner_blks, blocks.inner_nblks);
+  add("of", blocks.inner_idxs, blocks.inner_nblks);
+  add("extra", &d.extra.flags, 1);
+  add("sums", &d.extra.compensation_mask, 1);
+  add("and", &d.extra.asymm_compensation_mask, 1);
+  add("scale", &d.extra.scale_adjust, 1);
+  return text;
+}
+
 memory::desc layoutDescriptor(const std::vector<int64_t> &dims, memory::data_type type,
                               artifact::Layout layout) {
   using tag = memory::format_tag;

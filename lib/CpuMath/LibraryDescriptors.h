@@ -27,6 +27,9 @@ dnnl::memory::desc stridedDescriptor(const artifact::StridedShape &shape, DataTy
 dnnl::memory::desc layoutDescriptor(const std::vector<int64_t> &dims, dnnl::memory::data_type type,
                                     artifact::Layout layout);
 
+/// All that tells how a tensor lies; empty for layouts that are no blocks of elements.
+std::string layoutText(const dnnl::memory::desc &descriptor);
+
 /// Adds residual (as accumulation into the destination) and activation, in this order.
 void appendEpilogue(dnnl::post_ops &ops, bool hasResidual, artifact::Epilogue epilogue);
 

@@ -44,6 +44,7 @@ Result<MatmulCall> MatmulCall::create(const artifact::MatmulGeometry &geometry) 
 
 int64_t MatmulCall::scratchBytes() const { return prepared->scratch; }
 int64_t MatmulCall::packedBytes() const { return prepared->packed; }
+std::string MatmulCall::packedLayout() const { return layoutText(prepared->b); }
 
 Status MatmulCall::Prepared::prepare(const artifact::MatmulGeometry &g) {
   AUTOPAR_RETURN_IF_ERROR(artifact::verifyGeometry(g));

@@ -14,24 +14,33 @@ using artifact::ConvolutionGeometry;
 using artifact::GroupedProductGeometry;
 using artifact::MatmulGeometry;
 
-Result<int64_t> packedBytes(const MatmulGeometry &geometry) {
-  MatmulGeometry packed = geometry;
-  packed.packedB = true;
+static Result<MatmulCall> packingCall(MatmulGeometry geometry) {
+  geometry.packedB = true;
+  return MatmulCall::create(geometry);
+}
+static Result<ConvolutionCall> packingCall(ConvolutionGeometry geometry) {
+  geometry.packedW = true;
+  return ConvolutionCall::create(geometry);
+}
+
+template <typename Geometry>
+static Result<int64_t> bytesPacked(const Geometry &geometry) {
   ThreadCountScope threads(1);
-  auto call = MatmulCall::create(packed);
+  auto call = packingCall(geometry);
   if (!call)
     return call.status();
   return call->packedBytes();
 }
+Result<int64_t> packedBytes(const MatmulGeometry &geometry) { return bytesPacked(geometry); }
+Result<int64_t> packedBytes(const ConvolutionGeometry &geometry) { return bytesPacked(geometry); }
 
-Result<int64_t> packedBytes(const ConvolutionGeometry &geometry) {
-  ConvolutionGeometry packed = geometry;
-  packed.packedW = true;
-  ThreadCountScope threads(1);
-  auto call = ConvolutionCall::create(packed);
-  if (!call)
-    return call.status();
-  return call->packedBytes();
+std::string packedLayout(const artifact::Pack &pack) {
+  return std::visit(
+      [](const auto &geometry) {
+        auto call = packingCall(geometry);
+        return call ? call->packedLayout() : "";
+      },
+      pack.geometry);
 }
 
 Result<bool> isFast(const ConvolutionGeometry &geometry) {

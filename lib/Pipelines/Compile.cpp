@@ -3,6 +3,7 @@
 #include "autopar/Pipelines/Compile.h"
 
 #include "BalanceStages.h"
+#include "Beside.h"
 #include "ChoosePipeline.h"
 #include "CompileKernels.h"
 #include "CompileSettings.h"
@@ -115,9 +116,12 @@ private:
     if (info.phase == options.startAt && options.startAt != Phase::Import)
       AUTOPAR_RETURN_IF_ERROR(read());
     if (info.phase == Phase::CutStages && options.startAt <= info.phase &&
-        options.stopAfter >= info.phase)
+        options.stopAfter >= info.phase) {
       AUTOPAR_RETURN_IF_ERROR(checkDemandedStages(
           *module, options.constraints, shardOptions.stages != 1 || !shardOptions.plan.empty()));
+      if (auto function = module->lookupSymbol<func::FuncOp>("main"))
+        AUTOPAR_RETURN_IF_ERROR(settings.settleShardings(function));
+    }
     if (!runs(info.phase))
       return Status::ok();
     ++number;
@@ -364,6 +368,19 @@ private:
     uint64_t size = 0;
     if (!llvm::sys::fs::file_size(options.output, size))
       result.artifactBytes = size;
+    return options.beside.empty() ? Status::ok() : tellShared();
+  }
+
+  Status tellShared() {
+    Result<int64_t> shared = bytesHeldTogether(options.output, options.beside);
+    if (!shared)
+      return shared.status();
+    result.sharedBytes = *shared;
+    if (*shared == 0)
+      emitWarning(module->getLoc())
+          << "--beside " << options.beside
+          << ": nothing is held together with it: expected a program of the same model, of the "
+             "same options but for extents";
     return Status::ok();
   }
 

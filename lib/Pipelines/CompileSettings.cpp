@@ -2,6 +2,7 @@
 // See the header. What cannot go together is refused before anything is read of the model.
 #include "CompileSettings.h"
 
+#include "Beside.h"
 #include "autopar/Conversion/KernelsToCpu.h"
 #include "autopar/Conversion/KernelsToCuda.h"
 #include "autopar/Import/Onnx/MultiDevice.h"
@@ -212,6 +213,13 @@ Status CompileSettings::readPlan(MLIRContext &context) {
           << unread << " shardings of values that are no parameters or inputs are left to the "
           << "search";
   }
+  // A whole plan says by itself where parameters are.
+  if (!options.beside.empty() && options.plan.empty()) {
+    Result<::autopar::Constraints> held = meshesBeside(options.beside, deviceCount());
+    if (!held)
+      return held.status();
+    AUTOPAR_RETURN_IF_ERROR(demands.demand(*held));
+  }
   if (!options.plan.empty()) {
     Result<bool> isInDegrees = ::autopar::Degrees::isIn(options.plan);
     if (!isInDegrees)
@@ -300,6 +308,17 @@ void CompileSettings::settleDemands() {
   ::autopar::Constraints ofSearch = demands;
   ofSearch.drop("offload"); // done before
   shard.constraints = ofSearch.toText();
+}
+
+Status CompileSettings::settleShardings(func::FuncOp function) {
+  if (options.beside.empty() || !options.plan.empty())
+    return Status::ok();
+  Result<::autopar::Constraints> held = shardingsBeside(options.beside, function);
+  if (!held)
+    return held.status();
+  AUTOPAR_RETURN_IF_ERROR(demands.demand(*held));
+  settleDemands();
+  return Status::ok();
 }
 
 Status CompileSettings::settleBatch(std::optional<int64_t> samples) {

@@ -19,6 +19,8 @@ public:
   ::autopar::Status read(MLIRContext &context);
   /// A plan in degrees demands more once the samples of a step are known.
   ::autopar::Status settleBatch(std::optional<int64_t> samples);
+  /// What an artifact beside this one demands, once parameters have the shapes that are sharded.
+  ::autopar::Status settleShardings(func::FuncOp function);
 
   AutoShardOptions shard;
   LowerOptions lower;

@@ -3,6 +3,7 @@
 #include "autopar/Target/ArtifactEmitter.h"
 
 #include "InstructionEmitter.h"
+#include "MadeValues.h"
 #include "WeightSources.h"
 #include "autopar/Interfaces/ElementTypes.h"
 
@@ -24,7 +25,8 @@ struct ProgramEmitter {
   artifact::Program program;
   ProgramIndices indices;
 
-  Result<artifact::Program> emit() {
+  /// `kernels`: the functions that launches name; may be null.
+  Result<artifact::Program> emit(ModuleOp kernels) {
     if (!op.getArena())
       return Status::badInput("exec.program @" + op.getSymName().str() +
                               " has no arena: plan memory first");
@@ -46,6 +48,7 @@ struct ProgramEmitter {
         program.timetable.push_back(
             {indices.entries.lookup(cast<FlatSymbolRefAttr>(entry).getValue()),
              static_cast<int32_t>(slot)});
+    program.madeValues = findMadeValues(op, indices, kernels);
     return program;
   }
 
@@ -76,6 +79,7 @@ struct ProgramEmitter {
         buffer.bytes = view.getBytes();
         std::tie(buffer.slots, buffer.slotStride) = exec::slotsOf(view.getResult());
         buffer.space = static_cast<artifact::Space>(root.getSpace());
+        buffer.viewOf = indices.buffers.lookup(root);
       } else {
         continue;
       }
@@ -145,7 +149,7 @@ Result<artifact::Contents> mlir::autopar::buildArtifact(ModuleOp module, EmitOpt
   llvm::StringMap<int32_t> classes;
   for (auto op : module.getOps<exec::ProgramOp>()) {
     ProgramEmitter emitter(op, weights);
-    Result<artifact::Program> program = emitter.emit();
+    Result<artifact::Program> program = emitter.emit(module.lookupSymbol<ModuleOp>("kernels"));
     if (!program.isOk())
       return program.status();
     classes[op.getSymName()] = contents.classes.size();

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .compiler import Compiled, compile, update_onnx
     from .errors import Error
     from .generation import Generator
+    from .programs import Programs
     from .session import Port, Session, load
     from .tools import find_tool
     from .training import SGD, Adagrad, Adam, AdamW, Lion, Train
@@ -32,6 +33,7 @@ _PLACES = {
     "update_onnx": "compiler",
     "Error": "errors",
     "Generator": "generation",
+    "Programs": "programs",
     "Port": "session",
     "Session": "session",
     "load": "session",

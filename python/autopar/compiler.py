@@ -48,6 +48,7 @@ def compile(  # noqa: A001 - autopar.compile is the name users expect
     cluster: Optional[Union[PathLike, Mapping[str, Any]]] = None,
     threads: Optional[int] = None,
     train: Optional[Train] = None,
+    beside: Optional[PathLike] = None,
     explain: Union[bool, str] = False,
     options: Sequence[str] = (),
     timeout_s: Optional[float] = None,
@@ -61,6 +62,8 @@ def compile(  # noqa: A001 - autopar.compile is the name users expect
     ranks: number of ranks on this machine; or cluster: a cluster file or its JSON as a dict. Neither: one rank.
     threads: threads per rank that the artifact may use (default 1).
     train: makes a training step of the forward model: a run of it is one step and gives its metrics.
+    beside: an artifact of the same model for other extents. Parameters and state are placed as there, so that sessions beside each
+      other hold them once.
     explain: True for the text of the chosen plan, "json" for the same as JSON, in `.explanation`.
     options: further words for the command line of autopar-compile.
     Raises Error with the command's exit code and message, TimeoutError after timeout_s; no output is left behind then.
@@ -85,6 +88,8 @@ def compile(  # noqa: A001 - autopar.compile is the name users expect
             command += ["--threads", str(threads)]
         if train is not None:
             command += train.words()
+        if beside is not None:
+            command += ["--beside", os.fspath(beside)]
         if explain:
             command.append("--explain" if explain is True else f"--explain={explain}")
         explanation = run_tool(command + list(options), timeout_s)

@@ -22,7 +22,7 @@ class Generator:
     exports have, whose caches grow: attention_mask [batch, room + tokens] and position_ids.
 
     step: the artifact for one token at a time, or, where caches do not grow, a few. prefill: one of the same model, batch and caches that takes more
-    tokens at once, for prompts; both hold the parameters. Without it prompts go through `step`. counts_positions: caches grow, and
+    tokens at once, for prompts; compiled beside `step`, both hold parameters and caches once. Without it prompts go through `step`. counts_positions: caches grow, and
     the model counts positions by its attention mask, as bloom does, so that it takes none. threads, initializer: as for
     Session. A context manager, or to be closed. Raises Error as Session does, 2 for artifacts that do not fit.
     """
@@ -32,7 +32,8 @@ class Generator:
         self._sessions: List[Session] = []
         try:
             for path in [step] if prefill is None else [step, prefill]:
-                self._sessions.append(Session(path, threads=threads, initializer=initializer))
+                beside = self._sessions[0] if self._sessions else None
+                self._sessions.append(Session(path, threads=threads, initializer=initializer, beside=beside))
                 _check_form(self._sessions[-1], path)
             self._step, self._prefill = self._sessions[0], self._sessions[-1]
             if self._step.states != self._prefill.states:
@@ -78,7 +79,8 @@ class Generator:
         scores = self._read(self._prefill, texts, lengths, held)
         if self._prefill is not self._step:
             for port in self._prefill.states:
-                self._step.set_state(port.name, self._prefill.state(port.name))
+                if not self._prefill.shares_state(port.name):
+                    self._step.set_state(port.name, self._prefill.state(port.name))
         for number in range(tokens):
             chosen = _choose(scores, temperature, top_k, random)
             yield chosen

@@ -5,13 +5,13 @@ import ctypes
 import functools
 import os
 from ctypes import POINTER, byref, c_char_p, c_double, c_int32, c_int64, c_void_p
-from typing import Union
+from typing import Optional, Union
 
 from .errors import Error
 from .tools import find_library
 
 FILE = "libautopar_runtime.so"
-API_VERSION = 6
+API_VERSION = 7
 EXIT_MISSING = 69
 EXIT_MISMATCH = 78
 
@@ -25,7 +25,10 @@ class Tensor(ctypes.Structure):
 _SESSION = c_void_p
 _SIGNATURES = {
     "autoparApiVersion": (c_int32, []),
-    "autoparOpen": (c_int32, [c_char_p, c_int32, c_char_p, POINTER(_SESSION)]),
+    "autoparOpenBeside": (c_int32, [c_char_p, c_int32, c_char_p, _SESSION, POINTER(_SESSION)]),
+    "autoparOwnBytes": (c_int64, [_SESSION]),
+    "autoparSharedBytes": (c_int64, [_SESSION]),
+    "autoparSharesState": (c_int32, [_SESSION, c_char_p]),
     "autoparRemarks": (c_char_p, [_SESSION]),
     "autoparClose": (None, [_SESSION]),
     "autoparLastError": (c_char_p, []),
@@ -80,8 +83,8 @@ def check(code: int) -> None:
         raise Error(code, load().autoparLastError().decode(errors="replace"))
 
 
-def open_session(path: Union[str, bytes], threads: int, initializer: str) -> c_void_p:
-    """An open session; close it with autoparClose."""
+def open_session(path: Union[str, bytes], threads: int, initializer: str, beside: Optional[c_void_p]) -> c_void_p:
+    """An open session, beside another one or None; close it with autoparClose."""
     session = _SESSION()
-    check(load().autoparOpen(os.fsencode(path), threads, os.fsencode(initializer) or None, byref(session)))
+    check(load().autoparOpenBeside(os.fsencode(path), threads, os.fsencode(initializer) or None, beside, byref(session)))
     return session

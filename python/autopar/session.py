@@ -37,6 +37,9 @@ def _is_number(value: object, least: int, most: int) -> bool:
 class Session:
     """A loaded artifact; a context manager, or to be closed. Threads that share one wait for each other.
 
+    beside: a session of another program of the same model, such as another batch or sequence length. Parameters, state (caches of
+    a decoder) and what is made of parameters at load are held once for both where both hold the same: `shared_bytes`. Both are run
+    by one thread at a time; either may be closed first.
     threads: per rank; 0 divides the cores of this process by the ranks.
     initializer: where parameters start, if not from the model: "*.bias=zeros, *=normal(0.02), seed=7", or a .safetensors file, of which a
     warning says what the program has no parameter for, and which parameters it does not give.
@@ -45,9 +48,10 @@ class Session:
     Raises Error: 65 damaged artifact, 66 no such file, 78 wrong machine, ...
     """
 
-    def __init__(self, path: Path, *, threads: int = 0, initializer: str = "", on_nan: str = "stop") -> None:
+    def __init__(self, path: Path, *, threads: int = 0, initializer: str = "", on_nan: str = "stop",
+                 beside: "Optional[Session]" = None) -> None:
         self._session: Optional[ctypes.c_void_p] = None
-        self._lock = threading.Lock()
+        self._lock = beside._lock if beside is not None else threading.RLock()  # a collected session closes within
         self._process = os.getpid()
         if on_nan not in ("stop", "skip"):
             raise Error(EXIT_USAGE, f"on_nan is 'stop' or 'skip', not {on_nan!r}")
@@ -56,11 +60,15 @@ class Session:
         if not isinstance(initializer, (str, bytes, os.PathLike)):
             raise Error(EXIT_USAGE, f"initializer is a text such as '*=normal(0.02)' or a .safetensors file, '' for the model's own, not {initializer!r}")
         self._library = runtime_library.load()
-        self._session = runtime_library.open_session(os.fspath(path), threads, initializer)
+        with beside._opened() if beside is not None else contextlib.nullcontext() as other:
+            self._session = runtime_library.open_session(os.fspath(path), threads, initializer, other)
         for remark in self._library.autoparRemarks(self._session).decode(errors="replace").splitlines():
             warnings.warn(f"initializer: {remark}", stacklevel=2)
         self._library.autoparSkipNonFinite(self._session, on_nan == "skip")
         self.ranks: int = self._library.autoparWorldSize(self._session)
+        #: Bytes of all ranks together: allocated here, and used of what the session beside this one holds.
+        self.own_bytes: int = self._library.autoparOwnBytes(self._session)
+        self.shared_bytes: int = self._library.autoparSharedBytes(self._session)
         self.inputs = self._ports(self._library.autoparInputCount, self._library.autoparInput)
         self.outputs = self._ports(self._library.autoparOutputCount, self._library.autoparOutput)
         self.states = self._ports(self._library.autoparStateCount, self._library.autoparState)
@@ -125,6 +133,11 @@ class Session:
         array = self._arrays({name: value})[name]
         with self._opened() as session:
             self._set(self._library.autoparSetState, session, name, array)
+
+    def shares_state(self, name: str) -> bool:
+        """Whether a state is that of the session beside this one, so that each sees what the other makes of it."""
+        with self._opened() as session:
+            return bool(self._library.autoparSharesState(session, name.encode()))
 
     def close(self) -> None:
         """Frees the session's memory, once what other threads run in it is done; closing twice is allowed."""
@@ -206,6 +219,6 @@ class Session:
         return ports
 
 
-def load(path: Path, *, threads: int = 0, initializer: str = "", on_nan: str = "stop") -> Session:
+def load(path: Path, *, threads: int = 0, initializer: str = "", on_nan: str = "stop", beside: Optional[Session] = None) -> Session:
     """Opens an artifact; the same as Session(path, ...)."""
-    return Session(path, threads=threads, initializer=initializer, on_nan=on_nan)
+    return Session(path, threads=threads, initializer=initializer, on_nan=on_nan, beside=beside)

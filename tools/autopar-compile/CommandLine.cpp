@@ -167,6 +167,7 @@ Result<CommandLine> Options::values() const {
   options.emitAlternatives = emitAlternatives;
   options.emitOnnxPlan = emitOnnxPlan;
   options.useOnnxShardings = useOnnxShardings;
+  options.beside = beside;
   line.compare.assign(compare.begin(), compare.end());
   options.threads = threads;
   options.packWeights = packWeights;

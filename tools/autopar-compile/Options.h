@@ -73,6 +73,12 @@ struct Options {
       "use-onnx-shardings",
       cl::desc("the model's own fields for several devices (IR 11) are demands on the plan"),
       cl::cat(category)};
+  cl::opt<std::string> beside{
+      "beside",
+      cl::desc(
+          "another program of the model, for other extents: parameters and state lie as there, so "
+          "that a process that runs both holds them once"),
+      cl::value_desc("artifact"), cl::cat(category)};
   cl::opt<std::string> emitAlternatives{
       "emit-alternatives",
       cl::desc("write the best plans without the dearest choices into this folder"),

@@ -74,6 +74,14 @@ static std::string hostText(int64_t bytes) {
   return bytes ? llvm::formatv(" and {0:f1} MiB on the host", bytes / 1048576.0).str() : "";
 }
 
+/// The same of what another program holds too.
+static std::string sharedText(int64_t bytes, StringRef beside) {
+  return bytes
+             ? llvm::formatv(", {0:f1} MiB of it held together with {1}", bytes / 1048576.0, beside)
+                   .str()
+             : "";
+}
+
 int main(int argc, char **argv) {
   ::autopar::refuseOversizedFiles();
   ::autopar::Result<CommandLine> line = parseCommandLine(argc, argv);
@@ -116,9 +124,9 @@ int main(int argc, char **argv) {
     return fail(printed);
   if (!line->quiet && result->artifactBytes)
     llvm::errs() << llvm::formatv(
-        "{0}: {1} rank{2}, {3} kernels, {4:f1} MiB of memory per rank{5}, {6:f1} MiB on disk\n",
+        "{0}: {1} rank{2}, {3} kernels, {4:f1} MiB of memory per rank{5}{6}, {7:f1} MiB on disk\n",
         line->compile.output, result->ranks, result->ranks == 1 ? "" : "s", result->kernels,
         result->deviceBytes / 1048576.0, hostText(result->hostBytes),
-        result->artifactBytes / 1048576.0);
+        sharedText(result->sharedBytes, line->compile.beside), result->artifactBytes / 1048576.0);
   return 0;
 }

@@ -37,7 +37,8 @@ class TestDevice : public Device, public Capture {
 public:
   explicit TestDevice(Started &started, bool orders) : started(started), orders(orders) {}
 
-  Status prepare(const Program &given, std::span<const int64_t>) override {
+  using Device::prepare;
+  Status prepare(const Program &given, BufferPlaces, std::span<const int64_t>) override {
     program = &given;
     return Status::ok();
   }

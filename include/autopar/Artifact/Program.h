@@ -53,6 +53,7 @@ struct Buffer {
   /// A timetable row with slot s uses the bytes at offset + s * slotStride; slots = 1 for most.
   int32_t slots = 1;
   int64_t slotStride = 0;
+  int32_t viewOf = -1; ///< the buffer that it shows bytes of, itself no view; -1: its own
 };
 
 // ---- Ports -------------------------------------------------------------------------------------
@@ -120,6 +121,16 @@ struct Port {
   /// Its name and shape in files of weights: those of the model's source, as far as they are known.
   std::string sourceName() const { return transposeOf.empty() ? name : transposeOf; }
   std::vector<int64_t> sourceShape() const;
+};
+
+/// What "load" leaves in a buffer for all steps, told by how it is made: programs that make a value
+/// alike, of the same parts of the same parameters, may hold it once.
+struct MadeValue {
+  int32_t buffer = -1; ///< no view
+  /// Of kernels, geometries and names of parameters. Where a Pack writes the buffer, its layout,
+  /// which this machine's library decides, is not in it.
+  Digest recipe;
+  std::vector<int32_t> ports; ///< the parameters that it is made of
 };
 
 // ---- Instructions ------------------------------------------------------------------------------
@@ -500,12 +511,21 @@ struct Program {
   std::array<int64_t, kSpaceCount> arenaBytes{};
   std::vector<Buffer> buffers;
   std::vector<Port> ports;
+  /// None: neither these nor views are told, as in artifacts of compilers before that; then nothing
+  /// is held together with another program.
+  std::optional<std::vector<MadeValue>> madeValues;
   std::vector<std::string> kernels; ///< symbols in the KERNELS or PTX section of this class
   std::vector<Entry> entries;
   std::vector<TimetableRow> timetable; ///< one step
   int32_t controlBuffer = -1;          ///< >= kControlWords * 8 bytes, or -1 when nothing reads it
   int32_t rankValuesBuffer = -1; ///< i64 words, filled from RankTable::rankValues at load, or -1
   int32_t plannedThreads = 1;    ///< threads per rank that scratch sizes were planned for
+
+  /// The buffer that a view shows bytes of; another buffer itself.
+  int32_t rootOf(int32_t buffer) const {
+    int32_t root = buffers[size_t(buffer)].viewOf;
+    return root < 0 ? buffer : root;
+  }
 };
 
 // ---- Rank tables -------------------------------------------------------------------------------

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace autopar::cpumath {
 
@@ -19,6 +20,8 @@ public:
 
   int64_t scratchBytes() const;
   int64_t packedBytes() const;
+  /// In words the layout that pack() writes; empty where it cannot be told.
+  std::string packedLayout() const;
   /// Addresses of the operands; bias and residual null when the geometry has none; scratch of
   /// scratchBytes(), 64-byte aligned.
   Status run(void *a, void *b, void *c, void *bias, void *residual, void *scratch) const;
@@ -37,6 +40,7 @@ public:
 
   int64_t scratchBytes() const;
   int64_t packedBytes() const;
+  std::string packedLayout() const;
   /// Whether the library has only code for this that follows the definition, a thousand times
   /// slower than what it has for others.
   bool isReference() const;

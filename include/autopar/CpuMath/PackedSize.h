@@ -8,6 +8,7 @@
 #include "autopar/Base/Status.h"
 
 #include <cstdint>
+#include <string>
 
 namespace autopar::cpumath {
 
@@ -25,5 +26,9 @@ Result<int64_t> scratchBytes(const artifact::MatmulGeometry &geometry, int32_t t
 Result<int64_t> scratchBytes(const artifact::ConvolutionGeometry &geometry, int32_t threads);
 Result<int64_t> scratchBytes(const artifact::AttentionGeometry &geometry, int32_t threads);
 Result<int64_t> scratchBytes(const artifact::GroupedProductGeometry &geometry, int32_t threads);
+
+/// In words the layout that a Pack writes on this machine's CPU with the calling thread's number of
+/// threads: what writes the same writes the same bytes. Empty where it cannot be told.
+std::string packedLayout(const artifact::Pack &pack);
 
 } // namespace autopar::cpumath

@@ -37,8 +37,9 @@ struct CompileOptions {
   std::string emitOnnxPlan;      ///< where to write the model with the plan in ONNX's own fields
   bool useOnnxShardings = false; ///< ONNX's own fields for several devices are demands
   std::string emitAlternatives;  ///< folder for the best plans without the dearest choices
-  int64_t memoryLimit = 0;       ///< bytes per rank; 0: the cluster's, or any
-  int64_t threads = 1;           ///< threads per rank
+  std::string beside;      ///< artifact whose parameters and state this one is to hold in common
+  int64_t memoryLimit = 0; ///< bytes per rank; 0: the cluster's, or any
+  int64_t threads = 1;     ///< threads per rank
   bool packWeights = true;
   ::autopar::Constraints constraints; ///< stages, micro-batches, schedule, mesh, shardings
   std::vector<std::string> carry;     ///< OUTPUT=INPUT: what stays from step to step
@@ -72,6 +73,7 @@ struct CompileResult {
   int64_t hostBytes = 0;   ///< the same, of what is offloaded
   int64_t kernels = 0;
   int64_t artifactBytes = 0;
+  int64_t sharedBytes = 0; ///< of deviceBytes, what is held together with `beside`
 };
 
 /// Compiles. A Status without a message means that diagnostics of `context` have said why. Nothing

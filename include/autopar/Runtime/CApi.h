@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The runtime for other languages: libautopar_runtime.so. Opens a compiled.bin with all its ranks
  * in this process, takes inputs from memory, runs, gives outputs. No function throws or exits. A
- * session is used from one thread at a time; different sessions are independent. Exit codes:
- * docs/ExitCodes.md. */
+ * session is used from one thread at a time, and so are those that autoparOpenBeside put beside
+ * each other; others are independent. Exit codes: docs/ExitCodes.md. */
 #ifndef AUTOPAR_RUNTIME_CAPI_H
 #define AUTOPAR_RUNTIME_CAPI_H
 
@@ -36,6 +36,17 @@ AUTOPAR_CAPI int32_t autoparApiVersion(void);
  * has the message. */
 AUTOPAR_CAPI int32_t autoparOpen(const char *path, int32_t threads, const char *initializer,
                                  AutoParSession **session);
+/* The same for another program of the model of `beside` (NULL: as autoparOpen): parameters, state
+ * and what is made of parameters at load are held once for both where both hold the same. What
+ * `beside` holds stays until both are closed. */
+AUTOPAR_CAPI int32_t autoparOpenBeside(const char *path, int32_t threads, const char *initializer,
+                                       const AutoParSession *beside, AutoParSession **session);
+/* Bytes that all ranks together allocate, and that they use of what the session beside this one
+ * holds. */
+AUTOPAR_CAPI int64_t autoparOwnBytes(const AutoParSession *session);
+AUTOPAR_CAPI int64_t autoparSharedBytes(const AutoParSession *session);
+/* 1: a state is that of the session beside this one. */
+AUTOPAR_CAPI int32_t autoparSharesState(const AutoParSession *session, const char *name);
 /* What files of the initializer give in vain, and which parameters they leave as they are: lines,
  * "" where there is nothing to say; valid until the session is closed. */
 AUTOPAR_CAPI const char *autoparRemarks(const AutoParSession *session);

@@ -5,6 +5,7 @@
 
 #include "autopar/Artifact/Program.h"
 #include "autopar/Base/Status.h"
+#include "autopar/Runtime/BufferPlaces.h"
 #include "autopar/Runtime/Communicator.h"
 
 #include <array>
@@ -59,12 +60,24 @@ class Device {
 public:
   virtual ~Device() = default;
 
-  /// Takes the program (which outlives the device), allocates its arenas, zeroed, and creates
-  /// whatever the instructions need (primitives, kernel handles). `rankValues` are those of the
-  /// rank's table. NoDevice or Mismatch when this machine cannot run it; the message names the
-  /// entry and instruction.
-  virtual Status prepare(const artifact::Program &program,
-                         std::span<const int64_t> rankValues = {}) = 0;
+  /// Takes the program (which outlives the device), allocates its arenas, zeroed and as large as
+  /// `places` says, and creates whatever the instructions need (primitives, kernel handles).
+  /// `rankValues` are those of the rank's table. NoDevice or Mismatch when this machine cannot run
+  /// it; the message names the entry and instruction.
+  virtual Status prepare(const artifact::Program &program, BufferPlaces places,
+                         std::span<const int64_t> rankValues) = 0;
+  /// The same with all buffers as planned.
+  Status prepare(const artifact::Program &program, std::span<const int64_t> rankValues = {}) {
+    return prepare(program, BufferPlaces(program), rankValues);
+  }
+
+  /// In words the layout that a Pack of the program writes: two that write the same write the same
+  /// bytes. Empty where it cannot be told. Before prepare() too.
+  virtual std::string packedLayout(const artifact::Program &program,
+                                   const artifact::Pack &pack) const {
+    (void)program, (void)pack;
+    return "";
+  }
 
   /// Address of a buffer for a slot. Valid until the device is destroyed.
   virtual void *address(int32_t buffer, int32_t slot) = 0;

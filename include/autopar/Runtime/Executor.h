@@ -102,6 +102,10 @@ public:
   /// way. An inspection, and whatever is recorded by record(), runs one by one all the same.
   Status captureSteps();
 
+  /// Load leaves out these of its instructions (per instruction of the entry), and reads no
+  /// parameter or state into buffers that `places` says lie elsewhere: another program did.
+  void leaveOut(std::vector<bool> instructions, const BufferPlaces &places);
+
   /// Begins loading: parameters into their buffers, rank values, then the entry "load" if there is
   /// one.
   void startLoad();
@@ -158,6 +162,8 @@ private:
   const SharedProgram::Order *running; ///< load or step
   bool hasBegun = false;
   bool mustReadParameters = false;
+  std::vector<bool> leftOutOfLoad;
+  std::vector<bool> isHeldElsewhere; ///< per port; empty: none is
   int64_t step = -1;
   StepKind kind = StepKind::Whole;
   std::optional<bool> guardsHold; ///< once an instruction of the step wanted to commit
@@ -195,7 +201,7 @@ private:
   /// sent.
   bool completeLatest();
   /// Whether the instruction is part of this kind of step.
-  bool isActive(const artifact::Instruction &instruction);
+  bool isActive(int32_t index);
   bool areGuardsFinite();
   /// Whether an instruction may be issued before what it waits for is complete.
   bool canRunAhead(const artifact::Instruction &instruction) const;

@@ -30,6 +30,8 @@ public:
   /// .safetensors file or of an index of several. The first pattern that fits a name decides. Usage
   /// points at the character that was not expected; NoInput and BadInput speak of files.
   static Result<Initializer> parse(const std::string &text);
+  /// What was parsed.
+  const std::string &spelling() const { return words; }
 
   /// Whether it gives the values of this port.
   bool covers(const artifact::Port &port) const;
@@ -55,6 +57,7 @@ private:
   };
   friend class InitializerParser;
 
+  std::string words;
   std::vector<Rule> rules;
   uint64_t seed = 0;
   std::shared_ptr<const WeightFiles> files;

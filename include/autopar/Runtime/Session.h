@@ -26,6 +26,8 @@ enum class CommunicationChoice {
   Staged, ///< through memory of the host
 };
 
+class Session;
+
 struct SessionOptions {
   /// Whether collectOutputs() compares what ranks of this process hold of the same box of an
   /// output, bit by bit. For tests: a plan is wrong where replicas differ, though only the first is
@@ -46,6 +48,10 @@ struct SessionOptions {
   int32_t workers = 0;
   /// For models without weights, or in place of those that a training step starts with.
   std::optional<Initializer> initializer;
+  /// Of another program of the same model in this process: parameters, state and what load makes of
+  /// parameters are held once for both where ranks of one number hold the same, and the other's
+  /// memory stays as long as this session. They run one at a time. Null: nothing is.
+  const Session *beside = nullptr;
   /// Null: all ranks run in this process.
   std::unique_ptr<Transport> transport;
   /// Asked while a rank waits for others: not Ok ends the job (a rendezvous' verdict on dead
@@ -72,6 +78,7 @@ struct RankMemory {
   int32_t rank = 0;
   int64_t arenaBytes[artifact::kSpaceCount] = {};
   int64_t unplannedBytes = 0;
+  int64_t sharedBytes = 0; ///< of what the session beside it holds; not allocated
 };
 
 /// When the instructions of a rank ran.
@@ -179,6 +186,8 @@ public:
   Result<std::string> broadcastText(const std::string &text);
 
   std::vector<RankMemory> memory() const;
+  /// Whether all ranks of this process have a state in common with the session beside this one.
+  bool sharesState(const std::string &name) const;
   /// Fetches the recorded events of other processes; with a transport, all ranks call it and rank 0
   /// receives. Their times are then those of this machine's steady clock.
   Status collectEvents();
@@ -188,9 +197,9 @@ public:
 
 private:
   struct State;
-  explicit Session(std::unique_ptr<State> state);
+  explicit Session(std::shared_ptr<State> state);
   Result<std::string> explainNonFinite(int64_t step);
-  std::unique_ptr<State> state;
+  std::shared_ptr<State> state; ///< also of sessions beside this one, for its memory
 };
 
 /// "input_ids: i64 [8,128]" for each, for messages.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <numeric>
 
 using namespace autopar;
 
@@ -80,16 +81,22 @@ Status checkTrains(const AutoParSession &session, const char *path) {
 
 } // namespace
 
-int32_t autoparApiVersion(void) { return 6; }
+int32_t autoparApiVersion(void) { return 7; }
 
 int32_t autoparOpen(const char *path, int32_t threads, const char *initializer,
                     AutoParSession **session) {
+  return autoparOpenBeside(path, threads, initializer, nullptr, session);
+}
+
+int32_t autoparOpenBeside(const char *path, int32_t threads, const char *initializer,
+                          const AutoParSession *beside, AutoParSession **session) {
   return guarded([&]() -> Status {
     if (!path || !session)
       return Status::badInput("path and session must not be null");
     *session = nullptr;
     runtime::SessionOptions options;
     options.threads = threads;
+    options.beside = beside ? beside->session.get() : nullptr;
     if (initializer && *initializer) {
       auto parsed = runtime::Initializer::parse(initializer);
       if (!parsed)
@@ -104,6 +111,25 @@ int32_t autoparOpen(const char *path, int32_t threads, const char *initializer,
       (*session)->remarks += ((*session)->remarks.empty() ? "" : "\n") + remark;
     return Status::ok();
   });
+}
+
+int64_t autoparOwnBytes(const AutoParSession *session) {
+  int64_t bytes = 0;
+  for (const runtime::RankMemory &memory : session->session->memory())
+    bytes += std::accumulate(std::begin(memory.arenaBytes), std::end(memory.arenaBytes),
+                             memory.unplannedBytes);
+  return bytes;
+}
+
+int64_t autoparSharedBytes(const AutoParSession *session) {
+  int64_t bytes = 0;
+  for (const runtime::RankMemory &memory : session->session->memory())
+    bytes += memory.sharedBytes;
+  return bytes;
+}
+
+int32_t autoparSharesState(const AutoParSession *session, const char *name) {
+  return name && session->session->sharesState(name);
 }
 
 void autoparClose(AutoParSession *session) { delete session; }

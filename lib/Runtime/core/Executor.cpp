@@ -85,6 +85,12 @@ Status Executor::captureSteps() {
   return Status::ok();
 }
 
+void Executor::leaveOut(std::vector<bool> instructions, const BufferPlaces &places) {
+  leftOutOfLoad = std::move(instructions);
+  for (const Port &port : program.ports)
+    isHeldElsewhere.push_back(port.buffer >= 0 && places.elsewhere(port.buffer));
+}
+
 void Executor::startLoad() {
   running = &shared.load();
   step = -1;
@@ -120,7 +126,8 @@ Status Executor::readParameters() {
   for (size_t i = 0; i < program.ports.size(); ++i) {
     const Port &port = program.ports[i];
     bool isStored = port.role == Role::Parameter || port.role == Role::State;
-    if (!isStored || port.buffer < 0)
+    bool isElsewhere = !isHeldElsewhere.empty() && isHeldElsewhere[i];
+    if (!isStored || port.buffer < 0 || isElsewhere)
       continue;
     AUTOPAR_RETURN_IF_ERROR(readParameter(port, table.ports[i], port.buffer, 0));
   }
@@ -236,7 +243,7 @@ bool Executor::start(Queue name) {
         return ended;
     ++queue.next;
     queue.awaited = -1;
-    if (!isActive(instruction)) {
+    if (!isActive(index)) {
       markComplete(name, index);
       ended = true;
       continue;
@@ -302,9 +309,12 @@ static bool isForNobody(const Instruction &instruction, const RankTable &table) 
   return send && table.peers[size_t(send->peer)] == kNobody;
 }
 
-bool Executor::isActive(const Instruction &instruction) {
+bool Executor::isActive(int32_t index) {
+  const Instruction &instruction = at(index);
   if (isForNobody(instruction, table))
     return false;
+  if (running == &shared.load() && !leftOutOfLoad.empty())
+    return !leftOutOfLoad[size_t(running->places[size_t(index)].instruction)];
   if (kind == StepKind::Evaluation)
     return instruction.evaluated;
   if (!instruction.commits)

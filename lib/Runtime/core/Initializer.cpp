@@ -75,12 +75,17 @@ std::string describe(const WeightFiles &files) {
 } // namespace
 
 Result<Initializer> Initializer::parse(const std::string &text) {
-  if (!WeightFiles::isMeant(text))
-    return InitializerParser(text).run();
+  if (!WeightFiles::isMeant(text)) {
+    auto parsed = InitializerParser(text).run();
+    if (parsed)
+      parsed->words = text;
+    return parsed;
+  }
   auto files = WeightFiles::open(text);
   if (!files)
     return files.status();
   Initializer result;
+  result.words = text;
   result.files = files.take();
   return result;
 }

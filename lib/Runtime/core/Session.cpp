@@ -64,7 +64,9 @@ Result<std::unique_ptr<Session>> Session::open(const std::string &path, SessionO
 }
 
 Result<std::unique_ptr<Session>> Session::open(Reader reader, SessionOptions options) {
-  auto state = std::make_unique<State>(std::move(reader), std::move(options));
+  auto state = std::make_shared<State>(std::move(reader), std::move(options));
+  if (const Session *beside = state->options.beside)
+    state->beside = beside->state;
   if (Status status = state->open(); !status.isOk())
     return status;
   return std::unique_ptr<Session>(new Session(std::move(state)));
@@ -87,6 +89,7 @@ Status Session::State::open() {
   for (int32_t rankClass = 0; rankClass < reader.classCount(); ++rankClass)
     programs.emplace_back(reader.program(rankClass));
   createRanks();
+  AUTOPAR_RETURN_IF_ERROR(checkBeside());
   AUTOPAR_RETURN_IF_ERROR(loadKernels());
   AUTOPAR_RETURN_IF_ERROR(collectPorts());
   findEvaluated();
@@ -95,14 +98,8 @@ Status Session::State::open() {
   AUTOPAR_RETURN_IF_ERROR(drive(
       [this](LocalRank &rank) {
         AUTOPAR_RETURN_IF_ERROR(agree(rank));
-        const Program &program = reader.programOfRank(rank.rank);
         AUTOPAR_RETURN_IF_ERROR(createDevice(rank).at("rank " + std::to_string(rank.rank)));
-        AUTOPAR_RETURN_IF_ERROR(rank.device->prepare(program, reader.rank(rank.rank).rankValues)
-                                    .at("rank " + std::to_string(rank.rank)));
-        AUTOPAR_RETURN_IF_ERROR(connectDevices(rank).at("rank " + std::to_string(rank.rank)));
-        rank.executor = std::make_unique<Executor>(
-            programs[size_t(reader.rank(rank.rank).rankClass)], reader.rank(rank.rank), rank.rank,
-            *rank.device, rank.communicatorOfSteps(), *parameters);
+        AUTOPAR_RETURN_IF_ERROR(prepareDevice(rank).at("rank " + std::to_string(rank.rank)));
         rank.executor->record(options.record);
         capture(rank);
         rank.executor->startLoad();
@@ -381,7 +378,7 @@ Status Session::State::drive(const std::function<Status(LocalRank &)> &begin,
 // ---- Facts
 // -----------------------------------------------------------------------------------------
 
-Session::Session(std::unique_ptr<State> state) : state(std::move(state)) {}
+Session::Session(std::shared_ptr<State> state) : state(std::move(state)) {}
 Session::~Session() = default;
 /// NCCL's communicators end together.
 Session::State::~State() {
@@ -423,8 +420,10 @@ std::vector<RankMemory> Session::memory() const {
   for (const LocalRank &rank : state->ranks) {
     RankMemory memory;
     memory.rank = rank.rank;
-    std::copy_n(state->reader.programOfRank(rank.rank).arenaBytes.begin(), kSpaceCount,
-                memory.arenaBytes);
+    const Program &program = state->reader.programOfRank(rank.rank);
+    std::copy_n(rank.arenaBytes.begin(), kSpaceCount, memory.arenaBytes);
+    for (auto [buffer, address] : rank.elsewhere)
+      memory.sharedBytes += program.buffers[size_t(buffer)].bytes;
     memory.unplannedBytes = rank.device ? rank.device->unplannedBytes() : 0;
     result.push_back(memory);
   }

@@ -5,6 +5,7 @@
 #include "RankTurns.h"
 #include "RankWorkers.h"
 #include "StuckRanks.h"
+#include "autopar/Artifact/LastingValues.h"
 #include "autopar/Runtime/KernelLibrary.h"
 #include "autopar/Runtime/Session.h"
 
@@ -20,6 +21,8 @@ namespace autopar::runtime {
 struct LocalRank {
   int32_t rank = 0;
   std::unique_ptr<Device> device;
+  HeldElsewhere elsewhere; ///< what the session beside this one holds
+  std::array<int64_t, artifact::kSpaceCount> arenaBytes{};
   /// Under way while ranks are connected. In front of the communicator, which may use them as long
   /// as it lives when others fail.
   std::list<std::vector<uint8_t>> messages;
@@ -43,6 +46,7 @@ struct OutputTensor {
 struct Session::State {
   artifact::Reader reader;
   SessionOptions options;
+  std::shared_ptr<const State> beside; ///< of the session whose memory this one uses; may be null
   std::unique_ptr<ParameterStore> parameters;
   std::vector<std::shared_ptr<const KernelLibrary>> kernels; ///< per class, null where unused
   std::vector<SharedProgram> programs;                       ///< per class
@@ -72,6 +76,10 @@ struct Session::State {
   void createRanks();
   int32_t mostWorkers() const;
   Status createDevice(LocalRank &rank);
+  Status checkBeside() const;
+  std::vector<artifact::LastingValue> lastingValues(const LocalRank &rank) const;
+  HeldElsewhere findElsewhere(const LocalRank &rank) const;
+  Status prepareDevice(LocalRank &rank);
   Result<std::vector<uint8_t>> gatherFromAll(LocalRank &rank, const std::vector<uint8_t> &own);
   Status connectDevices(LocalRank &rank);
   Result<std::string> whyStaged(LocalRank &rank);

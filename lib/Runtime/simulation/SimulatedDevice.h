@@ -41,7 +41,8 @@ public:
                   VirtualClock &clock)
       : rank(rank), times(times), threads(threads), clock(clock) {}
 
-  Status prepare(const artifact::Program &, std::span<const int64_t>) override {
+  using Device::prepare;
+  Status prepare(const artifact::Program &, BufferPlaces, std::span<const int64_t>) override {
     return Status::ok();
   }
   void *address(int32_t, int32_t) override { return nullptr; }

@@ -9,6 +9,7 @@
 #include "autopar/CpuMath/GroupedProductCall.h"
 #include "autopar/CpuMath/LibraryCalls.h"
 #include "autopar/CpuMath/OpenMP.h"
+#include "autopar/CpuMath/PackedSize.h"
 #include "autopar/CpuMath/ThreadPlacement.h"
 #include "autopar/Runtime/Device.h"
 #include "autopar/Runtime/KernelLibrary.h"
@@ -78,8 +79,11 @@ public:
   CpuDevice(std::shared_ptr<const KernelLibrary> kernels, int32_t threads)
       : kernels(std::move(kernels)), threads(std::max(threads, 1)) {}
 
-  Status prepare(const Program &wanted, std::span<const int64_t> values) override {
+  using Device::prepare;
+  Status prepare(const Program &wanted, BufferPlaces given,
+                 std::span<const int64_t> values) override {
     program = &wanted;
+    places = std::move(given);
     rankValues = values;
     threads = usefulThreads(wanted, threads);
     placement = ThreadPlacement(threads);
@@ -88,7 +92,13 @@ public:
       if (Space(space) == Space::Disk && program->arenaBytes[space] > 0)
         return {StatusCode::NoDevice,
                 "the program wants disk buffers, which the cpu device does not offer"};
-      AUTOPAR_RETURN_IF_ERROR(arenas[space].allocate(program->arenaBytes[space]));
+      AUTOPAR_RETURN_IF_ERROR(arenas[space].allocate(places->arenaBytes(Space(space))));
+    }
+    for (size_t i = 0; i < program->buffers.size(); ++i) {
+      uint8_t *elsewhere = places->elsewhere(int32_t(i));
+      addresses.push_back(elsewhere ? elsewhere
+                                    : arenas[size_t(program->buffers[i].space)].data() +
+                                          std::max<int64_t>(places->offset(int32_t(i)), 0));
     }
     for (const Entry &entry : program->entries)
       for (const Instruction &instruction : entry.instructions)
@@ -99,10 +109,8 @@ public:
   }
 
   void *address(int32_t buffer, int32_t slot) override {
-    if (auto moved = relocated.find(buffer); moved != relocated.end())
-      return moved->second->data();
     const Buffer &b = program->buffers[size_t(buffer)];
-    return arenas[size_t(b.space)].data() + b.offset + (b.slots > 1 ? slot * b.slotStride : 0);
+    return addresses[size_t(buffer)] + (b.slots > 1 ? slot * b.slotStride : 0);
   }
 
   Result<Token> issue(const Instruction &instruction, int32_t slot,
@@ -129,6 +137,11 @@ public:
     return Status::ok();
   }
 
+  std::string packedLayout(const Program &of, const Pack &pack) const override {
+    ThreadCountScope scope(usefulThreads(of, threads));
+    return cpumath::packedLayout(pack);
+  }
+
   const void *hostAddress(int32_t buffer) override { return address(buffer, 0); }
 
   int64_t unplannedBytes() const override { return unplanned; }
@@ -140,7 +153,9 @@ private:
   ThreadPlacement placement{1};
   const Program *program = nullptr;
   std::span<const int64_t> rankValues; ///< while the program is prepared
+  std::optional<BufferPlaces> places;
   Arena arenas[kSpaceCount];
+  std::vector<uint8_t *> addresses;                     ///< of buffers, of slot 0
   std::unordered_map<const void *, MatmulCall> matmuls; ///< by payload address
   std::unordered_map<const void *, ConvolutionCall> convolutions;
   std::unordered_map<const void *, AttentionCall> attentions;
@@ -149,7 +164,7 @@ private:
   /// Packed weights and scratch that this machine wants larger than planned. Several layouts may
   /// take turns in one buffer; the largest counts.
   std::map<int32_t, int64_t> packedBytes;
-  std::map<int32_t, std::unique_ptr<Arena>> relocated;
+  std::vector<std::unique_ptr<Arena>> relocated;
   Arena extraScratch;
   int64_t extraScratchBytes = 0, unplanned = 0;
 
@@ -174,7 +189,7 @@ private:
   }
 
   void wantPacked(int32_t buffer, int64_t bytes) {
-    if (bytes > plannedBytes(buffer))
+    if (bytes > plannedBytes(buffer) && !places->elsewhere(buffer))
       packedBytes[buffer] = std::max(packedBytes[buffer], bytes);
   }
   Status placePacked() {
@@ -182,7 +197,8 @@ private:
       auto arena = std::make_unique<Arena>();
       AUTOPAR_RETURN_IF_ERROR(arena->allocate(bytes));
       unplanned += bytes;
-      relocated.emplace(buffer, std::move(arena));
+      addresses[size_t(buffer)] = arena->data();
+      relocated.push_back(std::move(arena));
     }
     return Status::ok();
   }
@@ -237,25 +253,26 @@ private:
     return Status::ok();
   }
 
+  static Result<MatmulCall> packing(MatmulGeometry geometry) {
+    geometry.packedB = true;
+    return MatmulCall::create(geometry);
+  }
+  static Result<ConvolutionCall> packing(ConvolutionGeometry geometry) {
+    geometry.packedW = true;
+    return ConvolutionCall::create(geometry);
+  }
+
   Status createPack(const Pack &p) {
-    if (auto *g = std::get_if<MatmulGeometry>(&p.geometry)) {
-      MatmulGeometry packed = *g;
-      packed.packedB = true;
-      auto call = MatmulCall::create(packed);
+    auto keep = [&](auto &calls, auto call) {
       if (!call)
         return call.status();
       wantPacked(p.dst, call->packedBytes());
-      matmuls.emplace(&p, call.take());
+      calls.emplace(&p, call.take());
       return Status::ok();
-    }
-    ConvolutionGeometry packed = std::get<ConvolutionGeometry>(p.geometry);
-    packed.packedW = true;
-    auto call = ConvolutionCall::create(packed);
-    if (!call)
-      return call.status();
-    wantPacked(p.dst, call->packedBytes());
-    convolutions.emplace(&p, call.take());
-    return Status::ok();
+    };
+    if (auto *g = std::get_if<MatmulGeometry>(&p.geometry))
+      return keep(matmuls, packing(*g));
+    return keep(convolutions, packing(std::get<ConvolutionGeometry>(p.geometry)));
   }
 
   void *addressOrNull(int32_t buffer, int32_t slot) {

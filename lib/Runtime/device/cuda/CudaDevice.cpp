@@ -51,8 +51,11 @@ public:
       calls.memFreeHost(address);
   }
 
-  Status prepare(const Program &wanted, std::span<const int64_t> values) override {
+  using Device::prepare;
+  Status prepare(const Program &wanted, BufferPlaces given,
+                 std::span<const int64_t> values) override {
     program = &wanted;
+    places = std::move(given);
     rankValues = values;
     AUTOPAR_RETURN_IF_ERROR(gpu->select());
     if (program->arenaBytes[size_t(Space::Disk)] > 0)
@@ -123,6 +126,7 @@ private:
   CudaTarget target;
   const Program *program = nullptr;
   std::span<const int64_t> rankValues; ///< while the program is prepared
+  std::optional<BufferPlaces> places;
   DevicePointer arenas[kSpaceCount] = {};
   std::vector<DevicePointer> deviceMemory;
   std::vector<void *> hostMemory;
@@ -144,8 +148,10 @@ private:
 
   DevicePointer at(int32_t buffer, int32_t slot) const {
     const Buffer &b = program->buffers[size_t(buffer)];
-    return arenas[size_t(b.space)] +
-           DevicePointer(b.offset + (b.slots > 1 ? slot * b.slotStride : 0));
+    DevicePointer first = DevicePointer(uintptr_t(places->elsewhere(buffer)));
+    if (first == 0)
+      first = arenas[size_t(b.space)] + DevicePointer(places->offset(buffer));
+    return first + DevicePointer(b.slots > 1 ? slot * b.slotStride : 0);
   }
 
   Result<DevicePointer> allocateDevice(int64_t bytes, const std::string &use) {
@@ -175,7 +181,7 @@ private:
     auto stream = streams.ofHost();
     if (!stream)
       return stream.status();
-    if (int64_t bytes = program->arenaBytes[size_t(Space::Device)]; bytes > 0) {
+    if (int64_t bytes = places->arenaBytes(Space::Device); bytes > 0) {
       auto arena = allocateDevice(bytes, "the planned memory");
       if (!arena)
         return arena.status();
@@ -183,7 +189,7 @@ private:
       AUTOPAR_RETURN_IF_ERROR(
           gpu->check(calls.memsetD8Async(*arena, 0, size_t(bytes), *stream), "cuMemsetD8Async"));
     }
-    if (int64_t bytes = program->arenaBytes[size_t(Space::PinnedHost)]; bytes > 0) {
+    if (int64_t bytes = places->arenaBytes(Space::PinnedHost); bytes > 0) {
       auto arena = allocate(bytes);
       if (!arena)
         return arena.status();

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// See the header.
+#include "Beside.h"
+
+#include "autopar/Artifact/LastingValues.h"
+#include "autopar/CpuMath/PackedSize.h"
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+using ::autopar::AxisList;
+using ::autopar::Constraints;
+using ::autopar::Mesh;
+using ::autopar::Plan;
+using ::autopar::Result;
+using ::autopar::Status;
+namespace artifact = ::autopar::artifact;
+
+/// What the model itself holds: constants of one program need not be those of another.
+static bool isOfModel(const artifact::Port &port) {
+  return port.role == artifact::Role::State ||
+         (port.role == artifact::Role::Parameter &&
+          port.source.kind != artifact::SourceKind::Constants);
+}
+
+/// Which operations are on which stage.
+static Status demandCut(Constraints &demands, const std::string &path, const Plan &plan) {
+  Result<std::vector<Mesh>> meshes = plan.stageMeshes();
+  if (!meshes)
+    return meshes.status().at(path);
+  AUTOPAR_RETURN_IF_ERROR(demands.demand(path, "stages", std::to_string(meshes->size())));
+  if (plan.stages.size() > meshes->size())
+    AUTOPAR_RETURN_IF_ERROR(demands.demand(path, "virtual-stages",
+                                           std::to_string(plan.stages.size() / meshes->size())));
+  if (plan.stages.size() > 1)
+    for (auto [number, stage] : llvm::enumerate(plan.stages))
+      for (const std::string &op : stage.ops)
+        demands.demandStage(path, op, static_cast<int64_t>(number));
+  std::string shapes;
+  for (const Mesh &mesh : *meshes)
+    shapes += (shapes.empty() ? "" : "/") + ::autopar::shapeText(mesh.axes);
+  return demands.demand(path, "mesh", shapes);
+}
+
+Result<Constraints> mlir::autopar::meshesBeside(const std::string &path, int64_t devices) {
+  Result<artifact::Reader> other = artifact::Reader::open(path);
+  if (!other)
+    return other.status();
+  if (other->worldSize() != devices)
+    return Status::mismatch("--beside " + path + " is for " + std::to_string(other->worldSize()) +
+                            " ranks, this one for " + std::to_string(devices) +
+                            ": expected the same number");
+  Constraints demands;
+  if (other->plan().empty())
+    return demands;
+  Result<Plan> plan = Plan::fromJson(other->plan());
+  if (!plan)
+    return plan.status().at(path);
+  AUTOPAR_RETURN_IF_ERROR(demandCut(demands, path, *plan));
+  return demands;
+}
+
+/// The lists of a shape's dimensions as those of another shape, which differs by extents of 1;
+/// nothing where it differs by more.
+static std::optional<std::vector<AxisList>> reshaped(const std::vector<AxisList> &lists,
+                                                     ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
+  std::vector<AxisList> result(to.size());
+  size_t dim = 0;
+  for (auto [extent, list] : llvm::zip_equal(from, lists)) {
+    if (extent == 1)
+      continue;
+    while (dim < to.size() && to[dim] == 1)
+      ++dim;
+    if (dim == to.size() || to[dim] != extent)
+      return std::nullopt;
+    result[dim++] = list;
+  }
+  bool isAll = llvm::all_of(to.drop_front(dim), [](int64_t extent) { return extent == 1; });
+  return isAll ? std::optional(result) : std::nullopt;
+}
+
+Result<Constraints> mlir::autopar::shardingsBeside(const std::string &path, func::FuncOp function) {
+  Result<artifact::Reader> other = artifact::Reader::open(path);
+  if (!other)
+    return other.status();
+  Constraints demands;
+  if (other->plan().empty())
+    return demands;
+  Result<Plan> plan = Plan::fromJson(other->plan());
+  if (!plan)
+    return plan.status().at(path);
+  llvm::StringMap<const artifact::Port *> ports;
+  for (const artifact::Port *port : other->ports())
+    if (isOfModel(*port))
+      ports[port->name] = port;
+  for (BlockArgument argument : function.getArguments()) {
+    std::string name = nameOfArgument(argument);
+    const artifact::Port *port = ports.lookup(name);
+    auto sharding = plan->values.find(name);
+    if (!port || sharding == plan->values.end() ||
+        sharding->second.dims.size() != port->shape.size())
+      continue;
+    if (auto lists = reshaped(sharding->second.dims, port->shape,
+                              cast<RankedTensorType>(argument.getType()).getShape()))
+      demands.demandSharding(path, name, std::move(*lists));
+  }
+  return demands;
+}
+
+Result<int64_t> mlir::autopar::bytesHeldTogether(const std::string &path,
+                                                 const std::string &beside) {
+  Result<artifact::Reader> own = artifact::Reader::open(path),
+                           other = artifact::Reader::open(beside);
+  for (const Result<artifact::Reader> *reader : {&own, &other})
+    if (!*reader)
+      return reader->status();
+  artifact::LastingFacts facts;
+  facts.layoutOf = ::autopar::cpumath::packedLayout;
+  facts.replacedBy = [](const artifact::Port &) { return ""; };
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (int32_t rank = 0; rank < own->worldSize(); ++rank) {
+    llvm::StringSet<> held;
+    for (const artifact::LastingValue &value : lastingValues(*other, rank, facts))
+      held.insert(value.identity.hex());
+    int64_t bytes = 0;
+    for (const artifact::LastingValue &value : lastingValues(*own, rank, facts))
+      if (held.contains(value.identity.hex()))
+        bytes += own->programOfRank(rank).buffers[value.buffer].bytes;
+    least = std::min(least, bytes);
+  }
+  return least;
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Several programs of one model in one process, such as one for prompts and one for single tokens:
+// the later ones are planned so that they hold parameters and state as the first does.
+#pragma once
+
+#include "autopar/Base/Status.h"
+#include "autopar/Plan/Constraints.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <string>
+
+namespace mlir::autopar {
+
+/// What the artifact's plan says of meshes and stages, as demands; none of an artifact of one rank.
+/// Mismatch where it is for another number of ranks than `devices`.
+::autopar::Result<::autopar::Constraints> meshesBeside(const std::string &artifact,
+                                                       int64_t devices);
+
+/// What it says of parameters and state that the function has too, in the form they have there: an
+/// extent of 1 more or less does not part them.
+::autopar::Result<::autopar::Constraints> shardingsBeside(const std::string &artifact,
+                                                          func::FuncOp function);
+
+/// Bytes that a rank of `artifact` holds together with that rank of `beside`: of the rank that has
+/// least of them.
+::autopar::Result<int64_t> bytesHeldTogether(const std::string &artifact,
+                                             const std::string &beside);
+
+} // namespace mlir::autopar

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of one model for several extents, in one process: what lasts is held once, and each computes what it computes alone."""
+
+import gc
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Dict, List, Optional
+
+import numpy as np
+import pytest
+
+import autopar
+from autopar import models
+from emulated_cuda import LIBRARIES
+
+BATCH, ROOM, VOCAB = 8, 24, 61
+SIZES = {"layers": 2, "hidden": 64, "heads": 4, "vocab": VOCAB, "positions": 64, "opset": 24, "cache": ROOM}
+PROMPTS = [[5, 9, 2], [7], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]]
+MATRICES = 16 * 64 * 64 * 4  # about what a layer's matrices take
+
+
+@pytest.fixture(name="model", scope="module")
+def fixture_model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    path = tmp_path_factory.mktemp("model") / "llama.onnx"
+    models.save("llama3-8b", path, **SIZES)
+    return path
+
+
+def build(model: pathlib.Path, path: pathlib.Path, tokens: int, *options: str, ranks: Optional[int] = 1, beside: Optional[pathlib.Path] = None) -> pathlib.Path:
+    carried = ["--quiet", "--carry", "present.*=past_key_values.*", *options]
+    autopar.compile(model, path, bind={"batch": BATCH, "seq": tokens}, ranks=ranks, beside=beside, options=carried)
+    return path
+
+
+def prompt(tokens: int) -> Dict[str, np.ndarray]:
+    return {"input_ids": np.random.default_rng(tokens).integers(0, VOCAB, (BATCH, tokens)), "cache_length": np.zeros(BATCH, np.int64)}
+
+
+def caches(session: autopar.Session) -> List[np.ndarray]:
+    return [session.state(port.name) for port in session.states]
+
+
+def assert_computes_as_alone(path: pathlib.Path, step: autopar.Session, tokens: int) -> autopar.Session:
+    """The session beside `step`."""
+    session = autopar.Session(path, beside=step)
+    with autopar.Session(path) as alone:
+        expected, found = alone.run(prompt(tokens))["logits"], session.run(prompt(tokens))["logits"]
+        np.testing.assert_array_equal(found, expected)
+        for mine, other in zip(caches(session), caches(alone)):
+            np.testing.assert_array_equal(mine, other)
+        assert alone.shared_bytes == 0
+        assert session.own_bytes + session.shared_bytes <= alone.own_bytes + 16 * 1024 * session.ranks  # parts of an arena end where they end
+    return session
+
+
+@pytest.mark.parametrize("ranks,options", [(1, []), (2, []), (2, ["--mesh", "tensor=2"]), (4, ["--constrain", "mesh=data=2xtensor=2, weight-axis=tensor"]),
+                                           (2, ["--stages", "2"]), (1, ["--precision", "bf16"]), (2, ["--pack-weights=false"])])
+def test_what_lasts_is_held_once(model: pathlib.Path, tmp_path: pathlib.Path, ranks: int, options: List[str]) -> None:
+    first = build(model, tmp_path / "step.bin", 1, *options, ranks=ranks)
+    kept = [option for option in options if option.startswith("--p") or option == "bf16"]  # the plan's part is said by --beside
+    second = build(model, tmp_path / "prefill.bin", 8, *kept, ranks=ranks, beside=first)
+    with autopar.Session(first) as step, assert_computes_as_alone(second, step, 8) as prefill:
+        assert prefill.shared_bytes > step.own_bytes * 0.6
+        assert prefill.own_bytes < prefill.shared_bytes
+        assert all(prefill.shares_state(port.name) for port in prefill.states)
+        for mine, other in zip(caches(step), caches(prefill)):
+            np.testing.assert_array_equal(mine, other)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_plans_beside_each_other_compute_what_they_compute_alone(model: pathlib.Path, tmp_path: pathlib.Path, seed: int) -> None:
+    """Whatever of them is alike, and whatever is not: without --beside plans have parameters anywhere."""
+    random = ["--engine", "random", "--seed"]
+    first = build(model, tmp_path / "a.bin", 1, *random, str(seed), ranks=4)
+    like = build(model, tmp_path / "b.bin", 8, *random, str(seed + 100), ranks=4, beside=first)
+    other = build(model, tmp_path / "c.bin", 8, *random, str(seed + 200), ranks=4)
+    with autopar.Session(first) as step:
+        alone = step.run(prompt(1))["logits"]
+        with assert_computes_as_alone(like, step, 8) as session:
+            assert session.shared_bytes > 0
+        assert_computes_as_alone(other, step, 8).close()
+        np.testing.assert_array_equal(step.run(prompt(1))["logits"], alone)
+
+
+def test_a_generator_reads_prompts_into_the_caches_of_its_step(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    step = build(model, tmp_path / "step.bin", 1, ranks=2)
+    prefill = build(model, tmp_path / "prefill.bin", 8, ranks=2, beside=step)
+    with autopar.Generator(step) as slow, autopar.Generator(step, prefill) as fast:
+        assert fast.generate(PROMPTS, tokens=6) == slow.generate(PROMPTS, tokens=6)
+
+
+def test_memory_stays_until_the_last_session_is_closed(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """In a chain of three, of which the first two are closed, collected or both."""
+    paths = [build(model, tmp_path / f"{tokens}.bin", tokens) for tokens in (1, 4, 8)]
+    with autopar.Session(paths[2]) as alone:
+        expected = alone.run(prompt(8))["logits"]
+    first = autopar.Session(paths[0])
+    second = autopar.Session(paths[1], beside=first)
+    third = autopar.Session(paths[2], beside=second)
+    assert third.shared_bytes > 0.9 * second.shared_bytes
+    first.close()
+    del first, second
+    gc.collect()
+    np.testing.assert_array_equal(third.run(prompt(8))["logits"], expected)
+    third.close()
+
+
+def test_other_weights_are_not_shared(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    other = tmp_path / "other.onnx"
+    models.save("llama3-8b", other, seed=9, **SIZES)
+    first, second = build(model, tmp_path / "a.bin", 1), build(other, tmp_path / "b.bin", 8)
+    with autopar.Session(first) as step, assert_computes_as_alone(second, step, 8) as session:
+        assert session.shared_bytes < MATRICES
+
+
+def test_drawn_weights_are_shared_if_they_are_drawn_alike(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "llama.onnx"
+    models.save("llama3-8b", path, weights=False, **SIZES)
+    first, second = build(path, tmp_path / "a.bin", 1), build(path, tmp_path / "b.bin", 8)
+    drawn = "normal(0.02), seed=1"
+    with autopar.Session(first, initializer=drawn) as step:
+        for initializer, isShared in ((drawn, True), ("normal(0.02), seed=2", False)):
+            with autopar.Session(second, initializer=initializer, beside=step) as session, autopar.Session(second, initializer=initializer) as alone:
+                assert (session.shared_bytes > MATRICES) == isShared
+                np.testing.assert_array_equal(session.run(prompt(8))["logits"], alone.run(prompt(8))["logits"])
+
+
+def test_a_shape_that_one_batch_leaves_and_another_does_not_parts_nothing(tmp_path: pathlib.Path) -> None:
+    """The batch of one gives a bias dimensions of one element."""
+    path = tmp_path / "bert.onnx"
+    models.save("bert-base", path, layers=1, hidden=64, heads=4, vocab=VOCAB, positions=64)
+    for ranks in (1, 4):
+        one, many = tmp_path / f"one{ranks}.bin", tmp_path / f"many{ranks}.bin"
+        autopar.compile(path, one, bind={"batch": 1, "seq": 16}, ranks=ranks, options=["--quiet"])
+        autopar.compile(path, many, bind={"batch": 8, "seq": 8}, ranks=ranks, beside=one, options=["--quiet"])
+        with autopar.Session(one) as first, autopar.Session(many, beside=first) as second:
+            assert second.shared_bytes > 0.8 * first.own_bytes - 8 * 64 * 1024
+
+
+def test_what_has_nothing_in_common_shares_nothing(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    one, two = build(model, tmp_path / "one.bin", 1), build(model, tmp_path / "two.bin", 1, ranks=2)
+    with autopar.Session(one) as session, assert_computes_as_alone(two, session, 1) as other:
+        assert other.shared_bytes == 0  # parts are none of the whole
+    with pytest.raises(autopar.Error, match="the session is closed"):
+        autopar.Session(one, beside=session)
+    with pytest.raises(autopar.Error, match="--beside .*two.bin is for 2 ranks, this one for 1"):
+        build(model, tmp_path / "three.bin", 8, beside=two)
+    with pytest.raises(autopar.Error, match="demands mesh=data=2, but --mesh demands"):
+        build(model, tmp_path / "three.bin", 8, "--mesh", "tensor=2", ranks=2, beside=build(model, tmp_path / "d.bin", 1, "--mesh", "data=2", ranks=2))
+
+
+def test_programs_are_chosen_by_the_shapes_of_their_inputs(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    first = build(model, tmp_path / "1.bin", 1)
+    second = build(model, tmp_path / "8.bin", 8, beside=first)
+    with autopar.Programs(first, second) as programs:
+        for tokens, path in ((8, second), (1, first)):
+            with autopar.Session(path) as alone:
+                for port in alone.states:
+                    alone.set_state(port.name, programs.sessions[0].state(port.name))
+                np.testing.assert_array_equal(programs.run(prompt(tokens))["logits"], alone.run(prompt(tokens))["logits"])
+        with pytest.raises(autopar.Error, match=r"no program takes cache_length \[8\], input_ids \[8, 5\]; the programs take cache_length \[8\], input_ids \[8, 1\]; ") as refused:
+            programs.run(prompt(5))
+        assert refused.value.code == 65
+    for paths, message in (((), "at least one artifact"), ((first, first), "takes the same shapes as an artifact before it")):
+        with pytest.raises(autopar.Error, match=message) as refused:
+            autopar.Programs(*paths)
+        assert refused.value.code == 2
+
+
+def test_a_gpu_holds_it_once_too(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """On an emulated GPU."""
+    paths = [build(model, tmp_path / f"{tokens}.bin", tokens, "--target", "cuda", "--precision", "bf16", ranks=2) for tokens in (1,)]
+    paths.append(build(model, tmp_path / "8.bin", 8, "--target", "cuda", "--precision", "bf16", ranks=2, beside=paths[0]))
+    script = f"""
+import sys; sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})
+import autopar, pathlib, test_beside as t
+with autopar.Session({str(paths[0])!r}) as step, t.assert_computes_as_alone(pathlib.Path({str(paths[1])!r}), step, 8) as prefill:
+    assert prefill.shared_bytes > step.own_bytes * 0.5, (prefill.shared_bytes, step.own_bytes)
+    assert all(prefill.shares_state(port.name) for port in prefill.states)
+"""
+    done = subprocess.run([sys.executable, "-c", script], env=dict(os.environ, AUTOPAR_CUDA_LIBRARIES=str(LIBRARIES)), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
