@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`autopar.Generator`: text, token by token, from a decoder whose key/value caches stay on the ranks."""
 
+import collections
 from types import TracebackType
 from typing import Dict, Iterator, List, Optional, Sequence, Type
 
@@ -47,17 +48,37 @@ class Generator:
         #: Tokens that the caches have room for: prompt and answer together.
         self.room: int = _room(self._step)
         self._append = _grows(self._step)
+        self._latest = self._step  # whose caches hold the texts
 
     def generate(self, prompts: Sequence[Sequence[int]], tokens: int, *, end: Optional[int] = None, temperature: float = 0.0,
                  top_k: int = 0, seed: int = 0) -> List[List[int]]:
-        """The tokens that follow each prompt, at most `tokens`, up to and with the token `end`. Options: as for stream()."""
-        answers: List[List[int]] = [[] for _ in prompts]
-        for chosen in self.stream(prompts, tokens, temperature=temperature, top_k=top_k, seed=seed):
-            for answer, token in zip(answers, chosen):
-                if not answer or answer[-1] != end:
-                    answer.append(int(token))
-            if all(answer[-1] == end for answer in answers):
-                break
+        """The tokens that follow each prompt, at most `tokens`, up to and with the token `end`. Options: as for stream().
+
+        Any number of prompts: where a text ends, the next prompt takes its row of the batch while the others go on (continuous
+        batching; Yu et al., "Orca", OSDI 2022). Where caches grow, the next prompts begin once all texts of a batch have ended.
+        """
+        texts = [list(prompt) for prompt in prompts]
+        self._check(texts, tokens, temperature, top_k)
+        random = np.random.default_rng(seed)
+        answers: List[List[int]] = [[] for _ in texts]
+        waiting = collections.deque(range(len(texts)))
+        rows = _Rows(min(self.batch, len(texts)), self.batch, self.room)
+        places: Dict[int, int] = {}  # of a row that is taken: whose text it has
+        while waiting or places:
+            if not self._append or not places:
+                for row in sorted(set(range(len(rows.texts))) - set(places)):
+                    if waiting:
+                        places[row] = waiting.popleft()
+                        rows.begin(row, texts[places[row]])
+            active = sorted(places)
+            scores = self._read(rows)
+            for row, token in zip(active, _choose(np.stack([scores[row] for row in active]), temperature, top_k, random)):
+                answer = answers[places[row]]
+                answer.append(int(token))
+                if token == end or len(answer) == tokens:
+                    del places[row]
+                else:
+                    rows.texts[row].append(int(token))
         return answers
 
     def stream(self, prompts: Sequence[Sequence[int]], tokens: int, *, temperature: float = 0.0, top_k: int = 0,
@@ -68,69 +89,73 @@ class Generator:
         draws by the softmax of logits / temperature, among the top_k most likely where that is not 0; the same seed draws
         the same tokens.
         """
-        prompts = [list(prompt) for prompt in prompts]
-        self._check(prompts, tokens, temperature, top_k)
-        return self._stream(prompts, tokens, temperature, top_k, np.random.default_rng(seed))
+        texts = [list(prompt) for prompt in prompts]
+        self._check(texts, tokens, temperature, top_k)
+        if len(texts) > self.batch:
+            raise Error(EXIT_USAGE, f"the artifact takes 1 to {self.batch} prompts at a time, got {len(texts)}; generate() takes any number")
+        return self._stream(texts, tokens, temperature, top_k, np.random.default_rng(seed))
 
     def _stream(self, texts: List[List[int]], tokens: int, temperature: float, top_k: int,
                 random: np.random.Generator) -> Iterator[np.ndarray]:
-        lengths = np.zeros(self.batch, np.int64)
-        held = np.zeros((self.batch, self.room), bool)
-        scores = self._read(self._prefill, texts, lengths, held)
-        if self._prefill is not self._step:
-            for port in self._prefill.states:
-                if not self._prefill.shares_state(port.name):
-                    self._step.set_state(port.name, self._prefill.state(port.name))
-        for number in range(tokens):
-            chosen = _choose(scores, temperature, top_k, random)
+        rows = _Rows(len(texts), self.batch, self.room)
+        for row, text in enumerate(texts):
+            rows.begin(row, text)
+        for _ in range(tokens):
+            scores = self._read(rows)
+            chosen = _choose(np.stack([scores[row] for row in range(len(texts))]), temperature, top_k, random)
             yield chosen
-            if number + 1 < tokens:
-                for text, token in zip(texts, chosen):
-                    text.append(int(token))
-                scores = self._read(self._step, texts, lengths, held)
+            for text, token in zip(rows.texts, chosen):
+                text.append(int(token))
 
-    def _read(self, session: Session, texts: Sequence[Sequence[int]], lengths: np.ndarray, held: np.ndarray) -> np.ndarray:
-        """Takes into the caches what they lack of the texts; the scores behind each one's last token. `lengths` counts on, and
-        `held` [batch, room] says which rows of caches that grow hold something."""
-        return self._append_to(session, texts, lengths, held) if self._append else self._write(session, texts, lengths)
+    def _read(self, rows: "_Rows") -> Dict[int, np.ndarray]:
+        """Takes into the caches what they lack of the texts; by row, the scores behind its last token, of those that lacked any."""
+        isLong = rows.lacking() > _port(self._step, IDS).shape[1]
+        session = self._prefill if isLong else self._step
+        if session is not self._latest:
+            for port in session.states:
+                if not self._prefill.shares_state(port.name):
+                    session.set_state(port.name, self._latest.state(port.name))
+            self._latest = session
+        return self._append_to(session, rows) if self._append else self._write(session, rows)
 
-    def _append_to(self, session: Session, texts: Sequence[Sequence[int]], lengths: np.ndarray, held: np.ndarray) -> np.ndarray:
+    def _append_to(self, session: Session, rows: "_Rows") -> Dict[int, np.ndarray]:
         """For caches that grow: new rows come last and the oldest fall out. Texts end in the same column, as distances between
         rows are those between tokens only where nothing lies between; what fills up in front is hidden."""
         width = _port(session, IDS).shape[1]
-        lacking = [text[lengths[i] :] for i, text in enumerate(texts)]
+        lacking = [text[rows.lengths[i] :] for i, text in enumerate(rows.texts)]
         columns = -(-max(map(len, lacking)) // width) * width
         ids, seen = np.zeros((self.batch, columns), np.int64), np.zeros((self.batch, columns), bool)
         for i, part in enumerate(lacking):
             ids[i, columns - len(part) :] = part
             seen[i, columns - len(part) :] = True
-        seen[len(texts) :] = True  # rows of the batch without a text look at themselves
-        places = np.maximum(lengths[:, None] + seen.cumsum(axis=1) - 1, 0)
+        seen[len(lacking) :] = True  # rows of the batch without a text look at themselves
+        places = np.maximum(rows.lengths[:, None] + seen.cumsum(axis=1) - 1, 0)
         for begin in range(0, columns, width):
             part = np.s_[:, begin : begin + width]
-            mask = np.concatenate([held, seen[part]], axis=1)
+            mask = np.concatenate([rows.held, seen[part]], axis=1)
             logits = self._tell(session, {IDS: ids[part], MASK: mask, POSITIONS: places[part]})
-            held[:] = mask[:, width:]
-        lengths += seen.sum(axis=1)
-        return logits[: len(texts), -1]
+            rows.held[:] = mask[:, width:]
+        rows.lengths += seen.sum(axis=1)
+        return {i: logits[i, -1] for i, part in enumerate(lacking) if part}
 
-    def _write(self, session: Session, texts: Sequence[Sequence[int]], lengths: np.ndarray) -> np.ndarray:
+    def _write(self, session: Session, rows: "_Rows") -> Dict[int, np.ndarray]:
         """For caches that are written in place, each text's where it ends."""
         width = _port(session, IDS).shape[1]
-        scores: List[Optional[np.ndarray]] = [None] * len(texts)
-        while any(lengths[i] < len(text) for i, text in enumerate(texts)):
+        lengths = rows.lengths
+        scores: Dict[int, np.ndarray] = {}
+        while any(lengths[i] < len(text) for i, text in enumerate(rows.texts)):
             # A step has to fit into the caches: near their end it begins earlier, and writes what they hold once more.
             begins = np.minimum(lengths, self.room - width)
             ids = np.zeros((self.batch, width), np.int64)
-            for i, text in enumerate(texts):
+            for i, text in enumerate(rows.texts):
                 part = text[begins[i] : begins[i] + width]
                 ids[i, : len(part)] = part
             logits = self._run(session, ids, begins)
-            for i, text in enumerate(texts):
+            for i, text in enumerate(rows.texts):
                 if lengths[i] < len(text):
                     lengths[i] = min(begins[i] + width, len(text))
                     scores[i] = logits[i, lengths[i] - begins[i] - 1]
-        return np.stack(scores)
+        return scores
 
     def _run(self, session: Session, ids: np.ndarray, begins: np.ndarray) -> np.ndarray:
         """Logits of tokens behind the first `begins` ones. What fills up batch and columns is never attended by others."""
@@ -144,8 +169,8 @@ class Generator:
         return session.run(given)[LOGITS].astype(np.float32)
 
     def _check(self, prompts: Sequence[Sequence[int]], tokens: int, temperature: float, top_k: int) -> None:
-        if not 1 <= len(prompts) <= self.batch:
-            raise Error(EXIT_USAGE, f"the artifact takes 1 to {self.batch} prompts at a time, got {len(prompts)}")
+        if not prompts:
+            raise Error(EXIT_USAGE, "expected at least one prompt")
         if tokens < 1 or temperature < 0 or top_k < 0:
             raise Error(EXIT_USAGE, f"tokens must be above 0, temperature and top_k not negative, got {tokens}, {temperature}, {top_k}")
         if tokens > self.room:
@@ -169,6 +194,26 @@ class Generator:
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
         self.close()
+
+
+class _Rows:
+    """The texts in the rows of a batch. `lengths` [batch] says how many tokens of each the caches hold, and `held` [batch, room] which
+    rows of caches that grow hold something."""
+
+    def __init__(self, texts: int, batch: int, room: int) -> None:
+        self.texts: List[List[int]] = [[] for _ in range(texts)]
+        self.lengths = np.zeros(batch, np.int64)
+        self.held = np.zeros((batch, room), bool)
+
+    def begin(self, row: int, text: Sequence[int]) -> None:
+        """Another text, of which the caches hold nothing."""
+        self.texts[row] = list(text)
+        self.lengths[row] = 0
+        self.held[row] = False
+
+    def lacking(self) -> int:
+        """The most tokens that caches lack of a text."""
+        return max(len(text) - int(length) for text, length in zip(self.texts, self.lengths))
 
 
 def _port(session: Session, name: str) -> Port:

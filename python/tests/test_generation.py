@@ -3,7 +3,7 @@
 
 import pathlib
 import subprocess
-from typing import Dict, List
+from typing import Dict, List, Optional
 
 import numpy as np
 import onnxruntime
@@ -88,6 +88,27 @@ def test_prompts_go_through_a_program_of_more_tokens_on_another_plan(decoders: D
         assert generator.generate(PROMPTS, 6) == [decoder.follow(prompt, 6) for prompt in PROMPTS]
 
 
+@pytest.mark.parametrize("ranks, beside", [(None, False), (1, False), (2, True)])
+def test_the_next_prompt_takes_the_row_of_a_text_that_has_ended(decoders: Dict[str, Decoder], ranks: Optional[int], beside: bool) -> None:
+    """Seven prompts in three rows, without a program for prompts, with one whose caches are its own, and with one in common."""
+    decoder = decoders["llama3-8b"]
+    step = decoder.compile(1, "step", ranks=2)
+    prefill = None if ranks is None else decoder.compile(4, f"prefill-{beside}", ranks=ranks, beside=step.path if beside else None)
+    prompts = [*PROMPTS, [8, 8], [3, 1, 4, 1, 5, 9, 2], [60], [11, 12, 13, 14, 15]]
+    texts = [decoder.follow(prompt, 8) for prompt in prompts]
+    end = texts[1][2]
+    ended = [text[: text.index(end) + 1] if end in text else text for text in texts]
+    assert len({len(text) for text in ended}) > 1, "some end before others"
+    with autopar.Generator(step, prefill) as generator:
+        assert generator.generate(prompts, 8) == texts
+        assert generator.generate(prompts, 8, end=end) == ended
+        steps: List[int] = []
+        read = generator._read
+        generator._read = lambda rows: (steps.append(1), read(rows))[1]  # type: ignore[method-assign]
+        generator.generate(prompts, 8, end=end)
+    assert len(steps) < 3 * 8, "rows do not wait for each other"
+
+
 def test_scores_are_those_of_the_whole_sequence(decoders: Dict[str, Decoder]) -> None:
     decoder = decoders["gpt2-124m"]
     sequence = np.random.default_rng(1).integers(0, VOCAB, (BATCH, 12))
@@ -127,8 +148,10 @@ def test_the_same_seed_draws_the_same_tokens_and_an_end_ends(decoders: Dict[str,
 def test_what_does_not_fit_is_refused(decoders: Dict[str, Decoder], tmp_path: pathlib.Path) -> None:
     decoder = decoders["gpt2-124m"]
     with autopar.Generator(decoder.compile(1, "fits")) as generator:
-        with pytest.raises(autopar.Error, match="takes 1 to 3 prompts at a time, got 4"):
-            generator.generate([[1]] * 4, 1)
+        with pytest.raises(autopar.Error, match="takes 1 to 3 prompts at a time, got 4; generate.. takes any number"):
+            generator.stream([[1]] * 4, 1)
+        with pytest.raises(autopar.Error, match="expected at least one prompt"):
+            generator.generate([], 1)
         with pytest.raises(autopar.Error, match="tokens is 25, the caches have room for 24 of prompt and answer"):
             generator.generate([[1]], 25)
         with pytest.raises(autopar.Error, match="prompt 0 is no list of tokens, which are whole numbers: .1.5."):

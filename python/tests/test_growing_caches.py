@@ -59,6 +59,7 @@ def test_prompts_are_followed_by_the_tokens_of_caches_that_grow(models: Dict[int
         assert generator.generate(PROMPTS[1:], TOKENS) == expected[1:], "what an earlier text left in the caches is hidden"
     with autopar.Generator(step, prefill=compiled(models[window], 4)) as generator:
         assert generator.generate(PROMPTS[::-1], TOKENS) == expected[::-1]
+        assert generator.generate(PROMPTS * 3, TOKENS) == expected * 3, "more than a batch"
 
 
 def test_the_caches_take_text_to_their_last_row(models: Dict[int, pathlib.Path]) -> None:
