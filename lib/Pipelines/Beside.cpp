@@ -5,6 +5,7 @@
 #include "autopar/Artifact/LastingValues.h"
 #include "autopar/CpuMath/PackedSize.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
+#include "autopar/Transforms/HeldForm.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -107,6 +108,41 @@ Result<Constraints> mlir::autopar::shardingsBeside(const std::string &path, func
       demands.demandSharding(path, name, std::move(*lists));
   }
   return demands;
+}
+
+/// How a program holds its parameters: as load leaves them.
+static void findForms(const artifact::Program &program, llvm::StringMap<HeldForm> &forms) {
+  llvm::DenseSet<int32_t> packed;
+  for (const artifact::Entry &entry : program.entries)
+    for (const artifact::Instruction &instruction : entry.instructions)
+      if (auto *pack = std::get_if<artifact::Pack>(&instruction.payload))
+        packed.insert(pack->dst);
+  if (program.madeValues)
+    for (const artifact::MadeValue &value : *program.madeValues)
+      if (value.ports.size() == 1)
+        forms[program.ports[value.ports[0]].name] =
+            packed.contains(value.buffer) ? HeldForm::Packed : HeldForm::AlongRows;
+  for (const artifact::Port &port : program.ports)
+    if (port.role == artifact::Role::Parameter && port.buffer >= 0)
+      forms[port.name] = HeldForm::AsItIs;
+}
+
+Status mlir::autopar::holdAsBeside(const std::string &path, func::FuncOp function) {
+  Result<artifact::Reader> other = artifact::Reader::open(path);
+  if (!other)
+    return other.status();
+  if (other->target().isCuda())
+    return Status::ok(); // its library reads all weights as they are
+  llvm::StringMap<HeldForm> forms;
+  for (int32_t rankClass = 0; rankClass < other->classCount(); ++rankClass)
+    findForms(other->program(rankClass), forms);
+  SignatureAttributes attributes = SignatureAttributes::ofArguments(function);
+  for (BlockArgument argument : function.getArguments())
+    if (auto form = forms.find(nameOfArgument(argument)); form != forms.end())
+      attributes.set(argument.getArgNumber(), kHeldAttribute,
+                     StringAttr::get(function.getContext(), nameOf(form->second)));
+  attributes.write();
+  return Status::ok();
 }
 
 Result<int64_t> mlir::autopar::bytesHeldTogether(const std::string &path,

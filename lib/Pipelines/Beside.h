@@ -21,6 +21,9 @@ namespace mlir::autopar {
 ::autopar::Result<::autopar::Constraints> shardingsBeside(const std::string &artifact,
                                                           func::FuncOp function);
 
+/// Tells the function's parameters how the artifact, for CPUs, holds what products multiply by.
+::autopar::Status holdAsBeside(const std::string &artifact, func::FuncOp function);
+
 /// Bytes that a rank of `artifact` holds together with that rank of `beside`: of the rank that has
 /// least of them.
 ::autopar::Result<int64_t> bytesHeldTogether(const std::string &artifact,

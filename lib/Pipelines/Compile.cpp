@@ -119,8 +119,11 @@ private:
         options.stopAfter >= info.phase) {
       AUTOPAR_RETURN_IF_ERROR(checkDemandedStages(
           *module, options.constraints, shardOptions.stages != 1 || !shardOptions.plan.empty()));
-      if (auto function = module->lookupSymbol<func::FuncOp>("main"))
+      if (auto function = module->lookupSymbol<func::FuncOp>("main");
+          function && !options.beside.empty()) {
         AUTOPAR_RETURN_IF_ERROR(settings.settleShardings(function));
+        AUTOPAR_RETURN_IF_ERROR(holdAsBeside(options.beside, function));
+      }
     }
     if (!runs(info.phase))
       return Status::ok();

@@ -311,7 +311,7 @@ void CompileSettings::settleDemands() {
 }
 
 Status CompileSettings::settleShardings(func::FuncOp function) {
-  if (options.beside.empty() || !options.plan.empty())
+  if (!options.plan.empty())
     return Status::ok();
   Result<::autopar::Constraints> held = shardingsBeside(options.beside, function);
   if (!held)

@@ -143,17 +143,18 @@ private:
   std::optional<std::string> textOf(Operation *op) {
     std::string text = op->getName().getStringRef().str();
     llvm::raw_string_ostream out(text);
-    for (NamedAttribute attribute : op->getAttrDictionary()) {
-      if (isBookkeeping(attribute.getName()))
+    for (StringAttr name : op->getName().getAttributeNames()) {
+      std::optional<Attribute> value = op->getInherentAttr(name);
+      if (!value || !*value || isBookkeeping(name))
         continue;
-      out << " " << attribute.getName().getValue() << " ";
-      if (auto symbol = dyn_cast<FlatSymbolRefAttr>(attribute.getValue())) {
+      out << " " << name.getValue() << " ";
+      if (auto symbol = dyn_cast<FlatSymbolRefAttr>(*value)) {
         std::string kernel = kernelDigest(symbol.getValue());
         if (kernel.empty())
           return std::nullopt;
         out << kernel;
       } else {
-        out << attribute.getValue();
+        out << *value;
       }
     }
     return text;

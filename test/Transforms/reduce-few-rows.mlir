@@ -146,3 +146,33 @@ func.func @main(%x: tensor<1x64xf32> {autopar.name = "x"},
   %y = autopar.dot_general %b, %w contract [1] x [0] {autopar.id = "y"} : (tensor<1x64xf32>, tensor<64x64xf32>) -> tensor<1x64xf32>
   return %y : tensor<1x64xf32>
 }
+
+// -----
+
+// Weights that another program holds in the order of few rows are read so by any number of them, and
+// those that it packs by a call even for one row.
+
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:  %[[X:.*]]: tensor<32x64xf32>{{.*}}, %[[R:.*]]: tensor<1x64xf32>{{.*}}, %[[W:.*]]: tensor<64x256xf32>{{.*}}, %[[V:.*]]: tensor<64x256xf32>
+// CHECK:       %[[T:.*]] = autopar.transpose %[[W]] permutation [1, 0] {{{.*}}autopar.laid_out
+// CHECK:       autopar.dot_general %[[X]], %[[T]] contract [1] x [1] {autopar.id = "y"}
+// CHECK:       autopar.dot_general %[[R]], %[[V]] contract [1] x [0] {autopar.id = "z"}
+// EXEC-LABEL:  exec.program
+// EXEC:          exec.entry @load
+// EXEC:            exec.read "w"
+// EXEC:            exec.launch
+// EXEC:            exec.read "v"
+// EXEC:            exec.pack
+// EXEC:          exec.entry @step
+// EXEC:            exec.matmul {{.*}}b = <f32[64, 256] strides[1, 64]>{{.*}}id = "y"
+// EXEC:            exec.matmul {{.*}}packedB = true{{.*}}id = "z"
+autopar.origin @w : tensor<64x256xf32> in "model.onnx" at 0
+autopar.origin @v : tensor<64x256xf32> in "model.onnx" at 65536
+func.func @main(%x: tensor<32x64xf32> {autopar.name = "x"}, %r: tensor<1x64xf32> {autopar.name = "r"},
+                   %w: tensor<64x256xf32> {autopar.name = "w", autopar.origin = @w, autopar.held = "along_rows"},
+                   %v: tensor<64x256xf32> {autopar.name = "v", autopar.origin = @v, autopar.held = "packed"})
+    -> (tensor<32x256xf32> {autopar.name = "y"}, tensor<1x256xf32> {autopar.name = "z"}) {
+  %y = autopar.dot_general %x, %w contract [1] x [0] {autopar.id = "y"} : (tensor<32x64xf32>, tensor<64x256xf32>) -> tensor<32x256xf32>
+  %z = autopar.dot_general %r, %v contract [1] x [0] {autopar.id = "z"} : (tensor<1x64xf32>, tensor<64x256xf32>) -> tensor<1x256xf32>
+  return %y, %z : tensor<32x256xf32>, tensor<1x256xf32>
+}

@@ -22,5 +22,8 @@ inline bool meetsFewRows(Operation *sum) {
 /// On a transposition: it is computed rather than looked through, so that whoever reads it reads
 /// what lies side by side.
 constexpr llvm::StringLiteral kLaidOut = "autopar.laid_out";
+inline bool isLaidOut(Value value) {
+  return value.getDefiningOp() && value.getDefiningOp()->hasAttr(kLaidOut);
+}
 
 } // namespace mlir::autopar

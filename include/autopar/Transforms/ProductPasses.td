@@ -320,7 +320,8 @@ def ReduceFewRowsPass : Pass<"autopar-reduce-few-rows", "mlir::func::FuncOp"> {
     A product of few rows becomes a multiplication and a sum along its weights. Weights that are made, element by element,
     of much fewer bytes are made in the same kernel and never written. Weights in memory are transposed at load where what
     is summed does not lie side by side. With `rows-of-batch` so does a batch of products of few rows with a matrix each,
-    which is read where it lies.
+    which is read where it lies. A parameter of which `autopar.held` says that another program holds it `along_rows` is read in
+    that order by more rows too, and one that is `packed` there is left to calls.
 
     ```mlir
     %w = autopar.cast %q : tensor<512x256xi8> -> tensor<512x256xf32>

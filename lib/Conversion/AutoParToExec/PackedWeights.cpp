@@ -6,6 +6,8 @@
 
 #include "autopar/CpuMath/PackedSize.h"
 #include "autopar/Dialect/Exec/IR/Geometry.h"
+#include "autopar/Transforms/FewRows.h"
+#include "autopar/Transforms/HeldForm.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -15,7 +17,7 @@ static constexpr size_t kMostForms = 2;
 /// Products from which on it pays to pack what they read in a step, and rows up to which they gain
 /// by it: 8 rows take half the time, 32 four fifths (256 to 512 by 512 to 2,048, AVX-512).
 static constexpr int64_t kManyProducts = 8;
-static constexpr int64_t kFewRows = 32;
+static constexpr int64_t kMostRowsPacked = 32;
 
 void ProgramBuilder::countReaders(Value value, Readers &readers) const {
   for (OpOperand &use : value.getUses()) {
@@ -58,7 +60,7 @@ static bool hasFewRows(DotGeneralOp product) {
   int64_t rows = 1;
   for (int64_t dim : product.getLhsFree())
     rows *= product.getLhs().getType().getDimSize(dim);
-  return rows <= kFewRows;
+  return rows <= kMostRowsPacked;
 }
 
 std::optional<PackSource> ProgramBuilder::packSource(Value value, DotGeneralOp product) {
@@ -68,6 +70,8 @@ std::optional<PackSource> ProgramBuilder::packSource(Value value, DotGeneralOp p
   SmallVector<ViewOpInterface> views;
   Value root = value;
   while (auto view = root.getDefiningOp<ViewOpInterface>()) {
+    if (isLaidOut(root))
+      return std::nullopt; // for others that read it as it lies
     views.push_back(view);
     root = view->getOperand(0);
   }
@@ -75,7 +79,8 @@ std::optional<PackSource> ProgramBuilder::packSource(Value value, DotGeneralOp p
     return std::nullopt;
   auto argument = dyn_cast<BlockArgument>(root);
   bool isKept = atLoad && argument && arguments[argument.getArgNumber()].buffer;
-  if (!paysToPack(root) || (isKept && packed[root].forms.empty()))
+  if (heldFormOf(root) == HeldForm::AsItIs || !paysToPack(root) ||
+      (isKept && packed[root].forms.empty()))
     return std::nullopt;
   PackSource source{root, atLoad ? denseStrides(cast<RankedTensorType>(root.getType()).getShape())
                                  : viewOf(root).strides};

@@ -4,6 +4,7 @@
 
 #include "autopar/Interfaces/CostInterface.h"
 #include "autopar/Interfaces/ElementTypes.h"
+#include "autopar/Transforms/FewRows.h"
 #include "autopar/Transforms/JoinedResults.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -189,6 +190,9 @@ StridedView ProgramBuilder::viewOf(Value value) {
     view = viewThrough(other);
   }
   views[value] = view;
+  // What reads it reads what lies side by side; without a kernel for that, the view does.
+  if (isLaidOut(value) && succeeded(rowMajorBuffer(value)))
+    return views[value];
   return view;
 }
 

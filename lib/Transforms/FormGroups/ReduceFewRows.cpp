@@ -6,6 +6,7 @@
 #include "Stages/MadeFrom.h"
 
 #include "autopar/Transforms/FewRows.h"
+#include "autopar/Transforms/HeldForm.h"
 #include "autopar/Transforms/LibraryContraction.h"
 #include "autopar/Transforms/MadeOfLess.h"
 #include "autopar/Transforms/Passes.h"
@@ -60,15 +61,30 @@ struct Weights {
   RankedTensorType type() const { return typeOf(value); }
 };
 
+/// Whether a product is of rows and a matrix of floats, and the matrix is not small.
+bool hasWeights(DotGeneralOp product, const Weights &weights) {
+  return !isContractionOfBytes(product) && product.getLhsBatch().empty() && !weights.free.empty() &&
+         rowsOf(product) > 0 && weights.type().getNumElements() >= kLeastWeights;
+}
+
 /// Whether reading weights is what takes the time of a product, and a kernel is better at it.
 bool onlyReadsWeights(DotGeneralOp product, int64_t mostRows, int64_t mostRowsOfMade) {
   Weights weights(product);
   int64_t rows = rowsOf(product);
-  if (isContractionOfBytes(product) || !product.getLhsBatch().empty() || weights.free.empty() ||
-      rows == 0 || weights.type().getNumElements() < kLeastWeights)
+  if (!hasWeights(product, weights))
     return false;
-  return (rows <= mostRows && liesInMemory(weights.value)) ||
+  bool isPacked =
+      heldFormOf(weights.value) == HeldForm::Packed; // elsewhere, and not once more here
+  return (rows <= mostRows && liesInMemory(weights.value) && !isPacked) ||
          (rows <= mostRowsOfMade && isMadeOfLess(product.getRhs()));
+}
+
+/// Whether a product of more rows is to read its weights as a kernel for few of them does.
+bool readsAlongRows(DotGeneralOp product) {
+  Weights weights(product);
+  return hasWeights(product, weights) && liesInMemory(weights.value) &&
+         llvm::is_sorted(weights.free) && // its results have this order
+         heldFormOf(weights.value) == HeldForm::AlongRows;
 }
 
 /// Whether few rows meet a matrix of their own: a call for many such products has tiles for more
@@ -83,6 +99,40 @@ bool isOfRowsOfBatch(DotGeneralOp product, int64_t mostRows) {
 /// a recurrence, which multiply by the same ones, read one copy.
 using LaidOut = DenseMap<std::tuple<Value, Attribute, Attribute>, Value>;
 
+/// Weights that stay in memory are laid out once so that what is summed lies side by side.
+void layAlongRows(DotGeneralOp product, Weights &weights, LaidOut &laidOut) {
+  SmallVector<int64_t> order(weights.free), numbers(order.size() + weights.contracted.size());
+  llvm::sort(order);
+  SmallVector<int64_t> summed(weights.contracted);
+  llvm::sort(summed);
+  llvm::append_range(order, summed);
+  if (llvm::is_sorted(order))
+    return;
+  OpBuilder builder(product);
+  Value &known = laidOut[{weights.value, builder.getDenseI64ArrayAttr(order),
+                          product->getAttr(kStageAttribute)}];
+  if (!known) {
+    SmallVector<int64_t> shape =
+        llvm::map_to_vector(order, [&](int64_t dim) { return weights.type().getDimSize(dim); });
+    auto transpose = TransposeOp::create(builder, product.getLoc(), weights.type().clone(shape),
+                                         weights.value, order);
+    transpose->setAttr(kLaidOut, builder.getUnitAttr());
+    known = madeFrom(product, transpose, "/along.rows");
+  }
+  weights.value = known;
+  for (auto [now, before] : llvm::enumerate(order))
+    numbers[before] = now;
+  weights.renumber(numbers);
+}
+
+/// A product of the same rows by weights that are laid out so.
+void readAlongRows(DotGeneralOp product, LaidOut &laidOut) {
+  Weights weights(product);
+  layAlongRows(product, weights, laidOut);
+  product.getRhsMutable().assign(weights.value);
+  product.setRhsContract(weights.contracted);
+}
+
 class SumWriter {
 public:
   SumWriter(DotGeneralOp product, LaidOut &laidOut)
@@ -94,7 +144,7 @@ public:
   /// weights'.
   void write() {
     if (weights.batch.empty() && liesInMemory(weights.value))
-      layAlongRows();
+      layAlongRows(product, weights, laidOut);
     rowsAt = llvm::equal(weights.batch, llvm::seq<int64_t>(0, weights.batch.size()))
                  ? weights.batch.size()
                  : 0;
@@ -177,25 +227,6 @@ private:
     return made(CastOp::create(builder, loc, typeOf(value).clone(sumType()), value), "/cast");
   }
 
-  /// Weights that stay in memory are laid out once so that what is summed lies side by side.
-  void layAlongRows() {
-    SmallVector<int64_t> order = sorted(weights.free),
-                         numbers(order.size() + weights.contracted.size());
-    llvm::append_range(order, sorted(weights.contracted));
-    if (llvm::is_sorted(order))
-      return;
-    Value &known = laidOut[{weights.value, builder.getDenseI64ArrayAttr(order),
-                            product->getAttr(kStageAttribute)}];
-    if (!known) {
-      known = transposed(weights.value, order, "/along.rows");
-      known.getDefiningOp()->setAttr(kLaidOut, builder.getUnitAttr());
-    }
-    weights.value = known;
-    for (auto [now, before] : llvm::enumerate(order))
-      numbers[before] = now;
-    weights.renumber(numbers);
-  }
-
   /// Where dimensions of the weights are beside the rows.
   SmallVector<int64_t> placesOf(ArrayRef<int64_t> dims) const {
     return llvm::map_to_vector(dims, [&](int64_t dim) { return dim < rowsAt ? dim : dim + 1; });
@@ -239,14 +270,18 @@ struct ReduceFewRowsPass : mlir::autopar::impl::ReduceFewRowsPassBase<ReduceFewR
   using Base::Base;
 
   void runOnOperation() override {
-    SmallVector<DotGeneralOp> products;
+    SmallVector<DotGeneralOp> products, alongRows;
     getOperation().walk([&](DotGeneralOp op) {
       if (onlyReadsWeights(op, rows, rowsOfMade) || isOfRowsOfBatch(op, rowsOfBatch))
         products.push_back(op);
+      else if (readsAlongRows(op))
+        alongRows.push_back(op);
     });
     LaidOut laidOut;
     for (DotGeneralOp product : products)
       SumWriter(product, laidOut).write();
+    for (DotGeneralOp product : alongRows)
+      readAlongRows(product, laidOut);
   }
 };
 
