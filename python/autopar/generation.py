@@ -3,7 +3,7 @@
 
 import collections
 from types import TracebackType
-from typing import Dict, Iterator, List, Optional, Sequence, Type
+from typing import Collection, Dict, Iterator, List, Optional, Sequence, Type, Union
 
 import numpy as np
 
@@ -50,16 +50,17 @@ class Generator:
         self._append = _grows(self._step)
         self._latest = self._step  # whose caches hold the texts
 
-    def generate(self, prompts: Sequence[Sequence[int]], tokens: int, *, end: Optional[int] = None, temperature: float = 0.0,
-                 top_k: int = 0, seed: int = 0) -> List[List[int]]:
-        """The tokens that follow each prompt, at most `tokens`, up to and with the token `end`. Options: as for stream().
+    def generate(self, prompts: Sequence[Sequence[int]], tokens: int, *, end: Union[int, Collection[int], None] = None,
+                 temperature: float = 0.0, top_k: int = 0, top_p: float = 1.0, seed: int = 0) -> List[List[int]]:
+        """The tokens that follow each prompt, at most `tokens`, up to and with the token `end`, or one of several. Options: as for stream().
 
         Any number of prompts: where a text ends, the next prompt takes its row of the batch while the others go on (continuous
         batching; Yu et al., "Orca", OSDI 2022). Where caches grow, the next prompts begin once all texts of a batch have ended.
         """
         texts = [list(prompt) for prompt in prompts]
-        self._check(texts, tokens, temperature, top_k)
-        random = np.random.default_rng(seed)
+        self._check(texts, tokens)
+        choice = _Choice(temperature, top_k, top_p, seed)
+        ends = set() if end is None else {end} if isinstance(end, (int, np.integer)) else set(end)
         answers: List[List[int]] = [[] for _ in texts]
         waiting = collections.deque(range(len(texts)))
         rows = _Rows(min(self.batch, len(texts)), self.batch, self.room)
@@ -72,37 +73,38 @@ class Generator:
                         rows.begin(row, texts[places[row]])
             active = sorted(places)
             scores = self._read(rows)
-            for row, token in zip(active, _choose(np.stack([scores[row] for row in active]), temperature, top_k, random)):
+            for row, token in zip(active, choice.of(np.stack([scores[row] for row in active]))):
                 answer = answers[places[row]]
                 answer.append(int(token))
-                if token == end or len(answer) == tokens:
+                if int(token) in ends or len(answer) == tokens:
                     del places[row]
                 else:
                     rows.texts[row].append(int(token))
         return answers
 
     def stream(self, prompts: Sequence[Sequence[int]], tokens: int, *, temperature: float = 0.0, top_k: int = 0,
-               seed: int = 0) -> Iterator[np.ndarray]:
+               top_p: float = 1.0, seed: int = 0) -> Iterator[np.ndarray]:
         """One array [prompts] of tokens after another, `tokens` of them.
 
         prompts: at most as many as the batch, of any lengths above 0. temperature: 0 takes the most likely token, above 0
-        draws by the softmax of logits / temperature, among the top_k most likely where that is not 0; the same seed draws
-        the same tokens.
+        draws by the softmax of logits / temperature, among the top_k most likely where that is not 0, and of these among the
+        fewest that have the probability top_p together (nucleus sampling; Holtzman et al., ICLR 2020); the same seed draws the
+        same tokens.
         """
         texts = [list(prompt) for prompt in prompts]
-        self._check(texts, tokens, temperature, top_k)
+        self._check(texts, tokens)
+        choice = _Choice(temperature, top_k, top_p, seed)
         if len(texts) > self.batch:
             raise Error(EXIT_USAGE, f"the artifact takes 1 to {self.batch} prompts at a time, got {len(texts)}; generate() takes any number")
-        return self._stream(texts, tokens, temperature, top_k, np.random.default_rng(seed))
+        return self._stream(texts, tokens, choice)
 
-    def _stream(self, texts: List[List[int]], tokens: int, temperature: float, top_k: int,
-                random: np.random.Generator) -> Iterator[np.ndarray]:
+    def _stream(self, texts: List[List[int]], tokens: int, choice: "_Choice") -> Iterator[np.ndarray]:
         rows = _Rows(len(texts), self.batch, self.room)
         for row, text in enumerate(texts):
             rows.begin(row, text)
         for _ in range(tokens):
             scores = self._read(rows)
-            chosen = _choose(np.stack([scores[row] for row in range(len(texts))]), temperature, top_k, random)
+            chosen = choice.of(np.stack([scores[row] for row in range(len(texts))]))
             yield chosen
             for text, token in zip(rows.texts, chosen):
                 text.append(int(token))
@@ -168,11 +170,11 @@ class Generator:
         given = {port.name: told[port.name].astype(port.dtype) for port in session.inputs}
         return session.run(given)[LOGITS].astype(np.float32)
 
-    def _check(self, prompts: Sequence[Sequence[int]], tokens: int, temperature: float, top_k: int) -> None:
+    def _check(self, prompts: Sequence[Sequence[int]], tokens: int) -> None:
         if not prompts:
             raise Error(EXIT_USAGE, "expected at least one prompt")
-        if tokens < 1 or temperature < 0 or top_k < 0:
-            raise Error(EXIT_USAGE, f"tokens must be above 0, temperature and top_k not negative, got {tokens}, {temperature}, {top_k}")
+        if tokens < 1:
+            raise Error(EXIT_USAGE, f"tokens must be above 0, got {tokens}")
         if tokens > self.room:
             raise Error(EXIT_USAGE, f"tokens is {tokens}, the caches have room for {self.room} of prompt and answer; export the model with "
                                     f"a longer --cache")
@@ -257,13 +259,29 @@ def _check_growing(session: Session, path: Path, counts_positions: bool) -> None
                                 f"the length of its caches, which are always full here, export it with {POSITIONS}")
 
 
-def _choose(scores: np.ndarray, temperature: float, top_k: int, random: np.random.Generator) -> np.ndarray:
-    """One token per row of scores [rows, vocabulary]."""
-    if temperature == 0:
-        return scores.argmax(axis=-1)
-    scaled = scores.astype(np.float64) / temperature
-    if 0 < top_k < scaled.shape[-1]:
-        least = np.partition(scaled, -top_k, axis=-1)[:, -top_k]
-        scaled = np.where(scaled < least[:, None], -np.inf, scaled)
-    # The largest of scores plus Gumbel noise is a draw from their softmax.
-    return (scaled + random.gumbel(size=scaled.shape)).argmax(axis=-1)
+class _Choice:
+    """How the next tokens are chosen."""
+
+    def __init__(self, temperature: float, top_k: int, top_p: float, seed: int) -> None:
+        if temperature < 0 or top_k < 0 or not 0 < top_p <= 1:
+            raise Error(EXIT_USAGE, f"temperature and top_k must not be negative, top_p above 0 and at most 1, got {temperature}, {top_k}, {top_p}")
+        self._temperature, self._top_k, self._top_p = temperature, top_k, top_p
+        self._random = np.random.default_rng(seed)
+
+    def of(self, scores: np.ndarray) -> np.ndarray:
+        """One token per row of scores [rows, vocabulary]."""
+        if self._temperature == 0:
+            return scores.argmax(axis=-1)
+        scaled = scores.astype(np.float64) / self._temperature
+        if 0 < self._top_k < scaled.shape[-1]:
+            least = np.partition(scaled, -self._top_k, axis=-1)[:, -self._top_k]
+            scaled = np.where(scaled < least[:, None], -np.inf, scaled)
+        if self._top_p < 1:
+            order = np.argsort(-scaled, axis=-1, kind="stable")
+            weights = np.exp(np.take_along_axis(scaled, order, axis=-1) - scaled.max(axis=-1, keepdims=True))
+            before = (weights.cumsum(axis=-1) - weights) / weights.sum(axis=-1, keepdims=True)
+            is_out = np.empty(scaled.shape, bool)
+            np.put_along_axis(is_out, order, before >= self._top_p, axis=-1)
+            scaled = np.where(is_out, -np.inf, scaled)
+        # The largest of scores plus Gumbel noise is a draw from their softmax.
+        return (scaled + self._random.gumbel(size=scaled.shape)).argmax(axis=-1)

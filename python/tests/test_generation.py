@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 import autopar
-from autopar import models
+from autopar import generation, models
 from autopar.tools import find_tool
 from emulated_cuda import assert_alike, on_both
 
@@ -141,8 +141,20 @@ def test_the_same_seed_draws_the_same_tokens_and_an_end_ends(decoders: Dict[str,
         assert drawn == generator.generate(PROMPTS, 8, temperature=2.0, top_k=20, seed=3)
         assert drawn != generator.generate(PROMPTS, 8, temperature=2.0, top_k=20, seed=4)
         assert generator.generate(PROMPTS, 5, temperature=9.0, top_k=1) == generator.generate(PROMPTS, 5)
+        assert generator.generate(PROMPTS, 5, temperature=9.0, top_p=1e-9) == generator.generate(PROMPTS, 5)
         likely = generator.generate(PROMPTS[:1], 8)[0]
+        assert generator.generate(PROMPTS[:1], 8, end=(-1, likely[3]))[0] == likely[: likely.index(likely[3]) + 1]
         assert generator.generate(PROMPTS[:1], 8, end=likely[3])[0] == likely[: likely.index(likely[3]) + 1]
+
+
+def test_a_nucleus_has_the_fewest_tokens_that_have_its_probability_together() -> None:
+    scores = np.log(np.array([[0.4, 0.3, 0.2, 0.1], [0.1, 0.1, 0.7, 0.1]]))
+    choice = generation._Choice(1.0, 0, 0.65, seed=1)
+    drawn = np.array([choice.of(scores) for _ in range(2000)])
+    np.testing.assert_allclose(np.bincount(drawn[:, 0], minlength=4) / 2000, [4 / 7, 3 / 7, 0, 0], atol=0.04)
+    assert (drawn[:, 1] == 2).all()
+    both = generation._Choice(1.0, 2, 0.99, seed=1)
+    assert {int(both.of(scores[:1])[0]) for _ in range(200)} == {0, 1}, "top_p is of what top_k leaves"
 
 
 def test_what_does_not_fit_is_refused(decoders: Dict[str, Decoder], tmp_path: pathlib.Path) -> None:
@@ -160,8 +172,10 @@ def test_what_does_not_fit_is_refused(decoders: Dict[str, Decoder], tmp_path: pa
             generator.generate([[1], []], 5)
         with pytest.raises(autopar.Error, match="prompt 0 has 21 tokens, expected 1 to 20: the caches have room for 24"):
             generator.generate([[1] * 21], 5)
-        with pytest.raises(autopar.Error, match="tokens must be above 0, temperature and top_k not negative, got 0, 1.0, 0"):
-            generator.generate([[1]], 0, temperature=1.0)
+        with pytest.raises(autopar.Error, match="tokens must be above 0, got 0"):
+            generator.generate([[1]], 0)
+        with pytest.raises(autopar.Error, match="top_k must not be negative, top_p above 0 and at most 1, got 1.0, 0, 1.5"):
+            generator.generate([[1]], 1, temperature=1.0, top_p=1.5)
         assert len(generator.generate([[1] * 20], 5)[0]) == 5, "to the last place"
     whole = autopar.compile(decoder.folder / "gpt2-124m.onnx", tmp_path / "w.bin", bind={"batch": 1, "seq": 4})
     with pytest.raises(autopar.Error, match="expected inputs input_ids"):
