@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .session import Port, Session, load
     from .tools import find_tool
     from .training import SGD, Adagrad, Adam, AdamW, Lion, Train
+    from .world import World
 
 _PLACES = {
     "Compiled": "compiler",
@@ -38,6 +39,7 @@ _PLACES = {
     "Session": "session",
     "load": "session",
     "find_tool": "tools",
+    "World": "world",
     **dict.fromkeys(("Adagrad", "Adam", "AdamW", "Lion", "SGD", "Train"), "training"),
 }
 __all__ = sorted(_PLACES)

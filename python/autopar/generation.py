@@ -3,12 +3,13 @@
 
 import collections
 from types import TracebackType
-from typing import Collection, Dict, Iterator, List, Optional, Sequence, Type, Union
+from typing import Collection, Dict, Iterator, List, Mapping, Optional, Sequence, Type, Union
 
 import numpy as np
 
 from .errors import Error
 from .session import EXIT_USAGE, Path, Port, Session
+from .world import World
 
 IDS, LENGTH, LOGITS = "input_ids", "cache_length", "logits"
 MASK, POSITIONS = "attention_mask", "position_ids"
@@ -25,16 +26,16 @@ class Generator:
     step: the artifact for one token at a time, or, where caches do not grow, a few. prefill: one of the same model, batch and caches that takes more
     tokens at once, for prompts; compiled beside `step`, both hold parameters and caches once. Without it prompts go through `step`. counts_positions: caches grow, and
     the model counts positions by its attention mask, as bloom does, so that it takes none. threads, initializer: as for
-    Session. A context manager, or to be closed. Raises Error as Session does, 2 for artifacts that do not fit.
+    Session. world: as for Session; every process gets the tokens. A context manager, or to be closed. Raises Error as Session does, 2 for artifacts that do not fit.
     """
 
     def __init__(self, step: Path, prefill: Optional[Path] = None, *, counts_positions: bool = False, threads: int = 0,
-                 initializer: str = "") -> None:
+                 initializer: str = "", world: Optional[World] = None) -> None:
         self._sessions: List[Session] = []
         try:
             for path in [step] if prefill is None else [step, prefill]:
                 beside = self._sessions[0] if self._sessions else None
-                self._sessions.append(Session(path, threads=threads, initializer=initializer, beside=beside))
+                self._sessions.append(Session(path, threads=threads, initializer=initializer, beside=beside, world=world))
                 _check_form(self._sessions[-1], path)
             self._step, self._prefill = self._sessions[0], self._sessions[-1]
             if self._step.states != self._prefill.states:
@@ -73,7 +74,7 @@ class Generator:
                         rows.begin(row, texts[places[row]])
             active = sorted(places)
             scores = self._read(rows)
-            for row, token in zip(active, choice.of(np.stack([scores[row] for row in active]))):
+            for row, token in zip(active, self._choose(choice, scores, active)):
                 answer = answers[places[row]]
                 answer.append(int(token))
                 if int(token) in ends or len(answer) == tokens:
@@ -104,12 +105,21 @@ class Generator:
             rows.begin(row, text)
         for _ in range(tokens):
             scores = self._read(rows)
-            chosen = choice.of(np.stack([scores[row] for row in range(len(texts))]))
+            chosen = self._choose(choice, scores, range(len(texts)))
             yield chosen
             for text, token in zip(rows.texts, chosen):
                 text.append(int(token))
 
-    def _read(self, rows: "_Rows") -> Dict[int, np.ndarray]:
+    def _choose(self, choice: "_Choice", scores: Mapping[int, Optional[np.ndarray]], rows: Sequence[int]) -> np.ndarray:
+        """The next tokens of the rows. The first process of a world chooses for all, as it alone has scores."""
+        known = [scores[row] for row in rows]
+        chosen = np.empty(len(known), np.int64)
+        if known[0] is not None:
+            chosen[:] = choice.of(np.stack(known))
+        self._step.broadcast(chosen)
+        return chosen
+
+    def _read(self, rows: "_Rows") -> Dict[int, Optional[np.ndarray]]:
         """Takes into the caches what they lack of the texts; by row, the scores behind its last token, of those that lacked any."""
         isLong = rows.lacking() > _port(self._step, IDS).shape[1]
         session = self._prefill if isLong else self._step
@@ -120,7 +130,7 @@ class Generator:
             self._latest = session
         return self._append_to(session, rows) if self._append else self._write(session, rows)
 
-    def _append_to(self, session: Session, rows: "_Rows") -> Dict[int, np.ndarray]:
+    def _append_to(self, session: Session, rows: "_Rows") -> Dict[int, Optional[np.ndarray]]:
         """For caches that grow: new rows come last and the oldest fall out. Texts end in the same column, as distances between
         rows are those between tokens only where nothing lies between; what fills up in front is hidden."""
         width = _port(session, IDS).shape[1]
@@ -138,13 +148,13 @@ class Generator:
             logits = self._tell(session, {IDS: ids[part], MASK: mask, POSITIONS: places[part]})
             rows.held[:] = mask[:, width:]
         rows.lengths += seen.sum(axis=1)
-        return {i: logits[i, -1] for i, part in enumerate(lacking) if part}
+        return {i: None if logits is None else logits[i, -1] for i, part in enumerate(lacking) if part}
 
-    def _write(self, session: Session, rows: "_Rows") -> Dict[int, np.ndarray]:
+    def _write(self, session: Session, rows: "_Rows") -> Dict[int, Optional[np.ndarray]]:
         """For caches that are written in place, each text's where it ends."""
         width = _port(session, IDS).shape[1]
         lengths = rows.lengths
-        scores: Dict[int, np.ndarray] = {}
+        scores: Dict[int, Optional[np.ndarray]] = {}
         while any(lengths[i] < len(text) for i, text in enumerate(rows.texts)):
             # A step has to fit into the caches: near their end it begins earlier, and writes what they hold once more.
             begins = np.minimum(lengths, self.room - width)
@@ -156,19 +166,20 @@ class Generator:
             for i, text in enumerate(rows.texts):
                 if lengths[i] < len(text):
                     lengths[i] = min(begins[i] + width, len(text))
-                    scores[i] = logits[i, lengths[i] - begins[i] - 1]
+                    scores[i] = None if logits is None else logits[i, lengths[i] - begins[i] - 1]
         return scores
 
-    def _run(self, session: Session, ids: np.ndarray, begins: np.ndarray) -> np.ndarray:
+    def _run(self, session: Session, ids: np.ndarray, begins: np.ndarray) -> Optional[np.ndarray]:
         """Logits of tokens behind the first `begins` ones. What fills up batch and columns is never attended by others."""
         places = begins[:, None] + np.arange(ids.shape[1])
         return self._tell(session, {IDS: ids, LENGTH: begins, MASK: np.arange(self.room) <= places[:, -1:], POSITIONS: places})
 
     @staticmethod
-    def _tell(session: Session, told: Dict[str, np.ndarray]) -> np.ndarray:
-        """Logits of a step that is given what it takes of `told`."""
+    def _tell(session: Session, told: Dict[str, np.ndarray]) -> Optional[np.ndarray]:
+        """Logits of a step that is given what it takes of `told`; in a world, at the first process."""
         given = {port.name: told[port.name].astype(port.dtype) for port in session.inputs}
-        return session.run(given)[LOGITS].astype(np.float32)
+        outputs = session.run(given, everywhere=False)
+        return outputs[LOGITS].astype(np.float32) if outputs else None
 
     def _check(self, prompts: Sequence[Sequence[int]], tokens: int) -> None:
         if not prompts:

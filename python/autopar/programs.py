@@ -8,6 +8,7 @@ import numpy as np
 
 from .errors import Error
 from .session import EXIT_USAGE, Path, Session
+from .world import World
 
 EXIT_DATA = 65
 
@@ -17,10 +18,10 @@ class Programs:
     closed.
 
     paths: the first as ever, the others compiled beside it (`compile(..., beside=first)`), so that all hold parameters and state once.
-    threads, initializer: as for Session. Raises Error as Session does, 2 where two artifacts take the same shapes.
+    threads, initializer, world: as for Session. Raises Error as Session does, 2 where two artifacts take the same shapes.
     """
 
-    def __init__(self, *paths: Path, threads: int = 0, initializer: str = "") -> None:
+    def __init__(self, *paths: Path, threads: int = 0, initializer: str = "", world: Optional[World] = None) -> None:
         if not paths:
             raise Error(EXIT_USAGE, "expected at least one artifact")
         #: In the order of the paths.
@@ -29,7 +30,7 @@ class Programs:
         try:
             for path in paths:
                 beside = self.sessions[0] if self.sessions else None
-                session = Session(path, threads=threads, initializer=initializer, beside=beside)
+                session = Session(path, threads=threads, initializer=initializer, beside=beside, world=world)
                 self.sessions.append(session)
                 shapes = tuple(sorted((port.name, port.shape) for port in session.inputs))
                 if shapes in self._by_shapes:

@@ -22,10 +22,22 @@ class Tensor(ctypes.Structure):
     _fields_ = [("name", c_char_p), ("dtype", c_int32), ("rank", c_int32), ("shape", POINTER(c_int64)), ("bytes", c_int64)]
 
 
+class Options(ctypes.Structure):
+    """AutoParOptions."""
+
+    _fields_ = [("threads", c_int32), ("initializer", c_char_p), ("beside", c_void_p), ("world", c_void_p)]
+
+
 _SESSION = c_void_p
+_WORLD = c_void_p
 _SIGNATURES = {
     "autoparApiVersion": (c_int32, []),
-    "autoparOpenBeside": (c_int32, [c_char_p, c_int32, c_char_p, _SESSION, POINTER(_SESSION)]),
+    "autoparJoin": (c_int32, [POINTER(_WORLD)]),
+    "autoparRank": (c_int32, [_WORLD]),
+    "autoparProcesses": (c_int32, [_WORLD]),
+    "autoparLeave": (None, [_WORLD, c_char_p]),
+    "autoparOpenWith": (c_int32, [c_char_p, POINTER(Options), POINTER(_SESSION)]),
+    "autoparBroadcast": (c_int32, [_SESSION, c_void_p, c_int64]),
     "autoparOwnBytes": (c_int64, [_SESSION]),
     "autoparSharedBytes": (c_int64, [_SESSION]),
     "autoparSharesState": (c_int32, [_SESSION, c_char_p]),
@@ -83,8 +95,16 @@ def check(code: int) -> None:
         raise Error(code, load().autoparLastError().decode(errors="replace"))
 
 
-def open_session(path: Union[str, bytes], threads: int, initializer: str, beside: Optional[c_void_p]) -> c_void_p:
-    """An open session, beside another one or None; close it with autoparClose."""
+def join() -> c_void_p:
+    """The world that a launcher made; left with autoparLeave."""
+    world = _WORLD()
+    check(load().autoparJoin(byref(world)))
+    return world
+
+
+def open_session(path: Union[str, bytes], threads: int, initializer: str, beside: Optional[c_void_p], world: Optional[c_void_p]) -> c_void_p:
+    """An open session, beside another one or None, in a world or None; close it with autoparClose."""
     session = _SESSION()
-    check(load().autoparOpenBeside(os.fsencode(path), threads, os.fsencode(initializer) or None, beside, byref(session)))
+    options = Options(threads, os.fsencode(initializer) or None, beside, world)
+    check(load().autoparOpenWith(os.fsencode(path), byref(options), byref(session)))
     return session

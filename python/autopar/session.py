@@ -13,6 +13,7 @@ import numpy as np
 
 from . import element_types, runtime_library
 from .errors import Error
+from .world import World
 
 EXIT_USAGE = 2
 MOST_THREADS = 4096  # as autopar-run --threads
@@ -40,6 +41,7 @@ class Session:
     beside: a session of another program of the same model, such as another batch or sequence length. Parameters, state (caches of
     a decoder) and what is made of parameters at load are held once for both where both hold the same: `shared_bytes`. Both are run
     by one thread at a time; either may be closed first.
+    world: this process is one rank of many (autopar.World). Inputs are whole arrays all the same, and every process gives the same ones.
     threads: per rank; 0 divides the cores of this process by the ranks.
     initializer: where parameters start, if not from the model: "*.bias=zeros, *=normal(0.02), seed=7", or a .safetensors file, of which a
     warning says what the program has no parameter for, and which parameters it does not give.
@@ -49,7 +51,7 @@ class Session:
     """
 
     def __init__(self, path: Path, *, threads: int = 0, initializer: str = "", on_nan: str = "stop",
-                 beside: "Optional[Session]" = None) -> None:
+                 beside: "Optional[Session]" = None, world: Optional[World] = None) -> None:
         self._session: Optional[ctypes.c_void_p] = None
         self._lock = beside._lock if beside is not None else threading.RLock()  # a collected session closes within
         self._process = os.getpid()
@@ -61,7 +63,9 @@ class Session:
             raise Error(EXIT_USAGE, f"initializer is a text such as '*=normal(0.02)' or a .safetensors file, '' for the model's own, not {initializer!r}")
         self._library = runtime_library.load()
         with beside._opened() if beside is not None else contextlib.nullcontext() as other:
-            self._session = runtime_library.open_session(os.fspath(path), threads, initializer, other)
+            self._session = runtime_library.open_session(os.fspath(path), threads, initializer, other, world.joined() if world is not None else None)
+        #: Which process of the world this is; outputs arrive at the first.
+        self._process_rank, self._processes = (world.rank, world.processes) if world is not None else (0, 1)
         for remark in self._library.autoparRemarks(self._session).decode(errors="replace").splitlines():
             warnings.warn(f"initializer: {remark}", stacklevel=2)
         self._library.autoparSkipNonFinite(self._session, on_nan == "skip")
@@ -73,15 +77,34 @@ class Session:
         self.outputs = self._ports(self._library.autoparOutputCount, self._library.autoparOutput)
         self.states = self._ports(self._library.autoparStateCount, self._library.autoparState)
 
-    def run(self, inputs: Mapping[str, np.ndarray], *, steps: int = 1) -> Dict[str, np.ndarray]:
-        """Runs `steps` steps on the inputs, which must have the program's types and shapes; outputs of the last step."""
+    def run(self, inputs: Mapping[str, np.ndarray], *, steps: int = 1, everywhere: bool = True) -> Dict[str, np.ndarray]:
+        """Runs `steps` steps on the inputs, which must have the program's types and shapes; outputs of the last step.
+
+        everywhere: of a world of several processes each gets the outputs; otherwise the first does, and the others get none.
+        """
         if not _is_number(steps, 1, MOST_STEPS):
             raise Error(EXIT_USAGE, f"steps is a whole number from 1 to {MOST_STEPS}, not {steps!r}")
         arrays = self._arrays(inputs)
         with self._opened() as session:
             self._set_inputs(session, arrays)
             runtime_library.check(self._library.autoparRun(session, steps))
-            return {port.name: self._output(session, port) for port in self.outputs}
+            if not everywhere and self._process_rank != 0:
+                return {}
+            outputs = {port.name: self._output(session, port) for port in self.outputs}
+            for array in outputs.values() if everywhere else ():
+                self._broadcast(session, array)
+            return outputs
+
+    def broadcast(self, array: np.ndarray) -> None:
+        """Gives every process of the world what the first has in the array, of one type and shape everywhere."""
+        with self._opened() as session:
+            self._broadcast(session, array)
+
+    def _broadcast(self, session: ctypes.c_void_p, array: np.ndarray) -> None:
+        if not array.flags.c_contiguous or not array.flags.writeable:
+            raise Error(EXIT_USAGE, "broadcast takes an array that is contiguous and may be written")
+        if self._processes > 1:
+            runtime_library.check(self._library.autoparBroadcast(session, array.ctypes.data, array.nbytes))
 
     def evaluate(self, inputs: Mapping[str, np.ndarray]) -> Dict[str, float]:
         """"loss" of a training step on the inputs, and the metrics that it was compiled with; neither parameters nor state change."""
@@ -204,9 +227,11 @@ class Session:
                     "this program keeps nothing from step to step: compile it with --train or --carry"))
 
     def _output(self, session: ctypes.c_void_p, port: Port) -> np.ndarray:
+        """At the first process of a world; elsewhere an array to be filled."""
         array = np.empty(port.shape, port.dtype)
-        runtime_library.check(
-            self._library.autoparGetOutput(session, port.name.encode(), array.ctypes.data, array.nbytes))
+        if self._process_rank == 0:
+            runtime_library.check(
+                self._library.autoparGetOutput(session, port.name.encode(), array.ctypes.data, array.nbytes))
         return array
 
     def _ports(self, count: "ctypes._FuncPointer", describe: "ctypes._FuncPointer") -> List[Port]:
@@ -219,6 +244,7 @@ class Session:
         return ports
 
 
-def load(path: Path, *, threads: int = 0, initializer: str = "", on_nan: str = "stop", beside: Optional[Session] = None) -> Session:
+def load(path: Path, *, threads: int = 0, initializer: str = "", on_nan: str = "stop", beside: Optional[Session] = None,
+         world: Optional[World] = None) -> Session:
     """Opens an artifact; the same as Session(path, ...)."""
-    return Session(path, threads=threads, initializer=initializer, on_nan=on_nan, beside=beside)
+    return Session(path, threads=threads, initializer=initializer, on_nan=on_nan, beside=beside, world=world)

@@ -123,7 +123,7 @@ Result<std::string> measureDatabase(const Machine &machine) {
 }
 
 /// The hosts that a launcher started this on.
-Status runOnHosts(const ProfileOptions &options, const Launch &launch) {
+Status runOnHosts(const ProfileOptions &options, const runtime::LaunchedRank &launch) {
   if (options.hosts.empty())
     return {StatusCode::Usage,
             "this is rank " + std::to_string(launch.rank) + " of " +
@@ -135,7 +135,7 @@ Status runOnHosts(const ProfileOptions &options, const Launch &launch) {
   auto host = Cluster::load(options.hosts);
   if (!host)
     return host.status();
-  auto world = joinWorld(launch, options);
+  auto world = runtime::joinWorld(launch, options);
   if (!world)
     return world.status();
   auto cluster = measureHosts(*host, *world, options);
@@ -152,10 +152,10 @@ Status runOnHosts(const ProfileOptions &options, const Launch &launch) {
 }
 
 Status run(const ProfileOptions &options) {
-  auto launch = detectLaunch(options);
+  auto launch = runtime::detectLaunch(options);
   if (!launch)
     return launch.status();
-  if (launch->kind != Launch::Kind::InProcess)
+  if (launch->kind != runtime::LaunchedRank::Kind::InProcess)
     return runOnHosts(options, *launch);
   if (!options.hosts.empty())
     return {StatusCode::Usage,

@@ -37,7 +37,7 @@ std::string thisHost() {
 
 class Ranks {
 public:
-  explicit Ranks(World &world)
+  explicit Ranks(runtime::World &world)
       : rendezvous(world.rendezvous.get()),
         communicator(runtime::createMessageCommunicator(std::move(world.transport))) {
     for (int32_t rank = 0; rank < communicator->worldSize(); ++rank)
@@ -249,7 +249,8 @@ Result<double> measureLoss(Ranks &ranks, int32_t hosts, const Link &link,
 
 } // namespace
 
-Result<Cluster> measureHosts(const Cluster &host, World &world, const ProfileOptions &options) {
+Result<Cluster> measureHosts(const Cluster &host, runtime::World &world,
+                             const ProfileOptions &options) {
   if (host.nodeCount() != 1)
     return Status::badInput("'" + options.hosts + "' has " + std::to_string(host.nodeCount()) +
                             " nodes; --hosts takes the file of one host, as autopar-profile writes "

@@ -3,16 +3,17 @@
 // of each host.
 #pragma once
 
-#include "../autopar-run/Launch.h"
 #include "ProfileOptions.h"
 
 #include "autopar/Cost/Cluster.h"
+#include "autopar/Runtime/Launch.h"
 
 namespace autopar::tools {
 
 /// As many hosts as the ranks stand on, each as `host` says, and the level that joins them. All
 /// ranks call it and get the same. Mismatch: the hosts have not as many ranks as `host` devices, or
 /// their ranks are not numbered host by host.
-Result<Cluster> measureHosts(const Cluster &host, World &world, const ProfileOptions &options);
+Result<Cluster> measureHosts(const Cluster &host, runtime::World &world,
+                             const ProfileOptions &options);
 
 } // namespace autopar::tools

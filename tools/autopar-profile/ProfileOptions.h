@@ -9,7 +9,7 @@
 
 namespace autopar::tools {
 
-struct ProfileOptions : LaunchOptions {
+struct ProfileOptions : runtime::LaunchOptions {
   std::string output;   ///< the cluster file
   std::string hosts;    ///< the cluster file of one host, where a launcher started this on several
   std::string database; ///< the profile database; empty: none

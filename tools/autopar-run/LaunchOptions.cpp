@@ -5,7 +5,7 @@
 
 namespace autopar::tools {
 
-void addLaunchOptions(CLI::App &app, LaunchOptions &options) {
+void addLaunchOptions(CLI::App &app, runtime::LaunchOptions &options) {
   app.add_option("--rank", options.rank, "this process is that rank (with --world-size)");
   app.add_option("--world-size", options.worldSize, "number of ranks");
   app.add_option("--master", options.master, "HOST:PORT of rank 0");

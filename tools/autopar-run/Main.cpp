@@ -2,7 +2,6 @@
 // autopar-run: runs a compiled.bin. All ranks live in this process unless a launcher says that this
 // is one rank of many.
 #include "Inputs.h"
-#include "Launch.h"
 #include "Report.h"
 #include "RunOptions.h"
 #include "Simulate.h"
@@ -38,8 +37,8 @@ Status runAndReport(runtime::Session &session, const RunOptions &options, bool i
   return Status::ok();
 }
 
-Status runArtifact(artifact::Reader reader, const RunOptions &options, const Launch &launch,
-                   World &world) {
+Status runArtifact(artifact::Reader reader, const RunOptions &options,
+                   const runtime::LaunchedRank &launch, runtime::World &world) {
   if (!reader.target().isCuda() && (!options.cudaLibraries.empty() || options.noCapture))
     return {StatusCode::Usage, "--cuda-libraries and --no-capture are for GPUs, and the program is "
                                "for CPUs; leave them out"};
@@ -85,10 +84,10 @@ Status runArtifact(artifact::Reader reader, const RunOptions &options, const Lau
 }
 
 Status run(const RunOptions &options, int32_t &rank) {
-  auto launch = detectLaunch(options);
+  auto launch = runtime::detectLaunch(options);
   if (!launch)
     return launch.status();
-  if (launch->kind != Launch::Kind::InProcess)
+  if (launch->kind != runtime::LaunchedRank::Kind::InProcess)
     rank = launch->rank;
   if (options.verify || options.dryRun || !options.cluster.empty()) {
     if (launch->rank != 0)
@@ -102,15 +101,13 @@ Status run(const RunOptions &options, int32_t &rank) {
   }
   // Join first: a rank whose file is wrong can then tell the others instead of leaving them
   // waiting.
-  auto world = joinWorld(*launch, options);
+  auto world = runtime::joinWorld(*launch, options);
   if (!world)
     return world.status();
   auto reader = artifact::Reader::open(options.artifact);
   Status status = reader ? runArtifact(reader.take(), options, *launch, *world) : reader.status();
-  if (world->transport && !status.isOk())
-    world->transport->abort(status);
-  if (world->rendezvous && !status.isOk())
-    world->rendezvous->fail(status);
+  if (!status.isOk())
+    world->fail(status);
   return status;
 }
 

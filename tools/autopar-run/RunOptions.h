@@ -10,7 +10,7 @@
 
 namespace autopar::tools {
 
-struct RunOptions : LaunchOptions {
+struct RunOptions : runtime::LaunchOptions {
   std::string artifact;
   std::vector<std::string> inputs; ///< "name=file.npy", "name=zeros", "name=random"
   std::vector<std::string> data;   ///< files of samples, patterns, or "synthetic"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The runtime for other languages: libautopar_runtime.so. Opens a compiled.bin with all its ranks
  * in this process, takes inputs from memory, runs, gives outputs. No function throws or exits. A
- * session is used from one thread at a time, and so are those that autoparOpenBeside put beside
- * each other; others are independent. Exit codes: docs/ExitCodes.md. */
+ * session is used from one thread at a time, and so are those that are beside each other or in one
+ * world; others are independent. Exit codes: docs/ExitCodes.md. */
 #ifndef AUTOPAR_RUNTIME_CAPI_H
 #define AUTOPAR_RUNTIME_CAPI_H
 
@@ -36,11 +36,31 @@ AUTOPAR_CAPI int32_t autoparApiVersion(void);
  * has the message. */
 AUTOPAR_CAPI int32_t autoparOpen(const char *path, int32_t threads, const char *initializer,
                                  AutoParSession **session);
-/* The same for another program of the model of `beside` (NULL: as autoparOpen): parameters, state
- * and what is made of parameters at load are held once for both where both hold the same. What
- * `beside` holds stays until both are closed. */
-AUTOPAR_CAPI int32_t autoparOpenBeside(const char *path, int32_t threads, const char *initializer,
-                                       const AutoParSession *beside, AutoParSession **session);
+/* The processes of a job: each is one rank, as mpirun, torchrun or srun say in their variables;
+ * without a launcher this process is alone and has all ranks. Sessions that are opened in a world
+ * are opened, used and closed by all of its processes in the same order, with the same inputs. One
+ * world per process. */
+typedef struct AutoParWorld AutoParWorld;
+AUTOPAR_CAPI int32_t autoparJoin(AutoParWorld **world);
+AUTOPAR_CAPI int32_t autoparRank(const AutoParWorld *world);
+AUTOPAR_CAPI int32_t autoparProcesses(const AutoParWorld *world);
+/* Leaves, once its sessions are closed; NULL is allowed. Other than NULL or "", `why` says why this
+ * process fails: the others then end with 75 and name it. */
+AUTOPAR_CAPI void autoparLeave(AutoParWorld *world, const char *why);
+
+/* What else a session is opened with; all may be 0. */
+typedef struct {
+  int32_t threads;
+  const char *initializer;
+  /* Of another program of the model: parameters, state and what is made of parameters at load are
+   * held once for both where both hold the same. What it holds stays until both are closed. */
+  const AutoParSession *beside;
+  const AutoParWorld *world;
+} AutoParOptions;
+AUTOPAR_CAPI int32_t autoparOpenWith(const char *path, const AutoParOptions *options,
+                                     AutoParSession **session);
+/* Gives all processes of the session's world what process 0 has in `data`. */
+AUTOPAR_CAPI int32_t autoparBroadcast(AutoParSession *session, void *data, int64_t bytes);
 /* Bytes that all ranks together allocate, and that they use of what the session beside this one
  * holds. */
 AUTOPAR_CAPI int64_t autoparOwnBytes(const AutoParSession *session);
@@ -96,7 +116,8 @@ AUTOPAR_CAPI int32_t autoparExport(AutoParSession *session, const char *path);
 /* The same of the moving averages that the optimizer keeps of them (ema=0.999). 65: it keeps none.
  */
 AUTOPAR_CAPI int32_t autoparExportAverages(AutoParSession *session, const char *path);
-/* Copies a whole output into `data`, which has room for exactly `bytes`. */
+/* Copies a whole output into `data`, which has room for exactly `bytes`. In a world of several
+ * processes outputs are at process 0. */
 AUTOPAR_CAPI int32_t autoparGetOutput(const AutoParSession *session, const char *name, void *data,
                                       int64_t bytes);
 /* What lasts from step to step: trained parameters, the optimizer's state, carried caches. Copied

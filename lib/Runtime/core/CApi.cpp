@@ -3,6 +3,7 @@
 #include "autopar/Runtime/CApi.h"
 
 #include "autopar/Runtime/Checkpoint.h"
+#include "autopar/Runtime/Launch.h"
 #include "autopar/Runtime/Session.h"
 
 #include <algorithm>
@@ -16,6 +17,11 @@ struct AutoParSession {
   std::unique_ptr<runtime::Session> session;
   int64_t nextStep = 0;
   std::string remarks = {}; ///< of the initializer
+};
+
+struct AutoParWorld {
+  runtime::LaunchedRank launch;
+  std::shared_ptr<runtime::World> connections;
 };
 
 namespace {
@@ -69,6 +75,15 @@ Status checkRoom(const char *what, const std::vector<runtime::TensorSpec> &tenso
   return Status::ok();
 }
 
+/// A session of this process's rank.
+void enter(const AutoParWorld &world, runtime::SessionOptions &options) {
+  options.ranksHere = world.launch.ranksHere;
+  options.localRank = world.launch.localRank;
+  options.transport = runtime::shareTransport(world.connections);
+  if (runtime::Rendezvous *rendezvous = world.connections->rendezvous.get())
+    options.verdict = [rendezvous] { return rendezvous->verdict(); };
+}
+
 /// Checkpoints and exports are of what lasts from step to step.
 Status checkTrains(const AutoParSession &session, const char *path) {
   if (!path || !*path)
@@ -85,30 +100,73 @@ int32_t autoparApiVersion(void) { return 7; }
 
 int32_t autoparOpen(const char *path, int32_t threads, const char *initializer,
                     AutoParSession **session) {
-  return autoparOpenBeside(path, threads, initializer, nullptr, session);
+  AutoParOptions options = {threads, initializer, nullptr, nullptr};
+  return autoparOpenWith(path, &options, session);
 }
 
-int32_t autoparOpenBeside(const char *path, int32_t threads, const char *initializer,
-                          const AutoParSession *beside, AutoParSession **session) {
+int32_t autoparOpenWith(const char *path, const AutoParOptions *given, AutoParSession **session) {
   return guarded([&]() -> Status {
-    if (!path || !session)
-      return Status::badInput("path and session must not be null");
+    if (!path || !session || !given)
+      return Status::badInput("path, options and session must not be null");
     *session = nullptr;
     runtime::SessionOptions options;
-    options.threads = threads;
-    options.beside = beside ? beside->session.get() : nullptr;
-    if (initializer && *initializer) {
-      auto parsed = runtime::Initializer::parse(initializer);
+    options.threads = given->threads;
+    options.beside = given->beside ? given->beside->session.get() : nullptr;
+    if (given->initializer && *given->initializer) {
+      auto parsed = runtime::Initializer::parse(given->initializer);
       if (!parsed)
         return parsed.status();
       options.initializer = *parsed;
     }
+    if (given->world && given->world->connections->transport)
+      enter(*given->world, options);
     auto opened = runtime::Session::open(std::string(path), std::move(options));
     if (!opened)
       return opened.status();
     *session = new AutoParSession{opened.take()};
     for (const std::string &remark : (*session)->session->initializerRemarks())
       (*session)->remarks += ((*session)->remarks.empty() ? "" : "\n") + remark;
+    return Status::ok();
+  });
+}
+
+int32_t autoparJoin(AutoParWorld **world) {
+  return guarded([&]() -> Status {
+    if (!world)
+      return Status::badInput("world must not be null");
+    *world = nullptr;
+    auto launch = runtime::detectLaunch({});
+    if (!launch)
+      return launch.status();
+    auto joined = runtime::joinWorld(*launch, {});
+    if (!joined)
+      return joined.status();
+    *world = new AutoParWorld{*launch, std::make_shared<runtime::World>(joined.take())};
+    return Status::ok();
+  });
+}
+
+int32_t autoparRank(const AutoParWorld *world) { return world->launch.rank; }
+int32_t autoparProcesses(const AutoParWorld *world) { return world->launch.worldSize; }
+
+void autoparLeave(AutoParWorld *world, const char *why) {
+  if (world && why && *why)
+    world->connections->fail(Status::badInput(why));
+  delete world;
+}
+
+int32_t autoparBroadcast(AutoParSession *session, void *data, int64_t bytes) {
+  return guarded([&]() -> Status {
+    if (!data || bytes < 0)
+      return Status::badInput("data must not be null and bytes not negative");
+    auto *begin = static_cast<char *>(data);
+    auto text = session->session->broadcastText({begin, begin + bytes});
+    if (!text)
+      return text.status();
+    if (int64_t(text->size()) != bytes)
+      return Status::badInput("process 0 gives " + std::to_string(text->size()) +
+                              " bytes, this one expects " + std::to_string(bytes));
+    std::memcpy(data, text->data(), size_t(bytes));
     return Status::ok();
   });
 }

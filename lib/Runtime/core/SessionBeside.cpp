@@ -12,8 +12,8 @@ Status Session::State::checkBeside() const {
   if (!beside)
     return Status::ok();
   std::string both = reader.path() + " beside " + beside->reader.path() + ": ";
-  if (isDistributed || beside->isDistributed)
-    return Status::badInput(both + "both need all ranks in this process");
+  if (isDistributed != beside->isDistributed)
+    return Status::badInput(both + "one has all ranks in this process, the other one of them");
   if (beside->hasFailed)
     return Status::badInput(both + "that session failed before; open a new one");
   return Status::ok();

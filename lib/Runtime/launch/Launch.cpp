@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launchers: their variables, and how ranks meet under each.
-#include "Launch.h"
+#include "autopar/Runtime/Launch.h"
 
 #include <chrono>
 #include <cstdlib>
 #include <optional>
 #include <vector>
 
-namespace autopar::tools {
+namespace autopar::runtime {
 namespace {
 
 std::string variable(const char *name) {
@@ -31,9 +31,10 @@ Status usage(const std::string &what) { return {StatusCode::Usage, what}; }
 
 /// A rank as a launcher numbers it, whose variables say how many ranks are on its machine, and
 /// which of them it is.
-Launch numbered(int32_t rank, int32_t worldSize, const char *ranksHere, const char *localRank) {
-  Launch launch;
-  launch.kind = Launch::Kind::Tcp;
+LaunchedRank numbered(int32_t rank, int32_t worldSize, const char *ranksHere,
+                      const char *localRank) {
+  LaunchedRank launch;
+  launch.kind = LaunchedRank::Kind::Tcp;
   launch.rank = rank;
   launch.worldSize = worldSize;
   launch.ranksHere = number(variable(ranksHere)).value_or(0);
@@ -41,14 +42,14 @@ Launch numbered(int32_t rank, int32_t worldSize, const char *ranksHere, const ch
   return launch;
 }
 
-Status checkRank(const Launch &launch) {
+Status checkRank(const LaunchedRank &launch) {
   return launch.rank < launch.worldSize
              ? Status::ok()
              : usage("rank " + std::to_string(launch.rank) + " does not exist in a world of " +
                      std::to_string(launch.worldSize) + " ranks");
 }
 
-Status splitAddress(const std::string &text, Launch &launch) {
+Status splitAddress(const std::string &text, LaunchedRank &launch) {
   size_t colon = text.rfind(':');
   auto port = colon == std::string::npos ? std::nullopt : number(text.substr(colon + 1));
   if (!port || *port == 0 || *port > 65535 || colon == 0)
@@ -58,8 +59,8 @@ Status splitAddress(const std::string &text, Launch &launch) {
   return Status::ok();
 }
 
-Result<Launch> fromFlags(const LaunchOptions &options) {
-  Launch launch;
+Result<LaunchedRank> fromFlags(const LaunchOptions &options) {
+  LaunchedRank launch;
   if (options.rank < 0 || options.worldSize < 1)
     return usage("--rank and --world-size belong together");
   launch.rank = options.rank;
@@ -70,7 +71,7 @@ Result<Launch> fromFlags(const LaunchOptions &options) {
   if (!options.rendezvous.empty()) {
     if (options.rendezvous.rfind(scheme, 0) != 0 || options.rendezvous.size() == scheme.size())
       return usage("--rendezvous '" + options.rendezvous + "' is not file:///folder");
-    launch.kind = Launch::Kind::File;
+    launch.kind = LaunchedRank::Kind::File;
     launch.folder = options.rendezvous.substr(scheme.size());
     return launch;
   }
@@ -79,17 +80,17 @@ Result<Launch> fromFlags(const LaunchOptions &options) {
     master = variable("MASTER_ADDR") + ":" + variable("MASTER_PORT");
   if (master.empty())
     return usage("--rank needs --master HOST:PORT or --rendezvous file:///folder");
-  launch.kind = Launch::Kind::Tcp;
+  launch.kind = LaunchedRank::Kind::Tcp;
   AUTOPAR_RETURN_IF_ERROR(splitAddress(master, launch));
   return launch;
 }
 
-Result<Launch> fromTorchrun() {
+Result<LaunchedRank> fromTorchrun() {
   auto rank = number(variable("RANK")), size = number(variable("WORLD_SIZE"));
   if (!rank || !size || *size < 1)
     return usage("RANK and WORLD_SIZE must both be numbers, they are '" + variable("RANK") +
                  "' and '" + variable("WORLD_SIZE") + "'");
-  Launch launch = numbered(*rank, *size, "LOCAL_WORLD_SIZE", "LOCAL_RANK");
+  LaunchedRank launch = numbered(*rank, *size, "LOCAL_WORLD_SIZE", "LOCAL_RANK");
   AUTOPAR_RETURN_IF_ERROR(checkRank(launch));
   if (variable("MASTER_ADDR").empty() || variable("MASTER_PORT").empty())
     return usage(
@@ -111,11 +112,11 @@ std::string firstHost(const std::string &list) {
   return list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1);
 }
 
-Result<Launch> fromSlurm() {
+Result<LaunchedRank> fromSlurm() {
   auto rank = number(variable("SLURM_PROCID")), size = number(variable("SLURM_NTASKS"));
   if (!rank || !size)
-    return Launch{};
-  Launch launch = numbered(*rank, *size, "SLURM_NTASKS_PER_NODE", "SLURM_LOCALID");
+    return LaunchedRank{};
+  LaunchedRank launch = numbered(*rank, *size, "SLURM_NTASKS_PER_NODE", "SLURM_LOCALID");
   AUTOPAR_RETURN_IF_ERROR(checkRank(launch));
   std::string nodes = variable("SLURM_STEP_NODELIST");
   if (nodes.empty())
@@ -133,12 +134,12 @@ Result<Launch> fromSlurm() {
 }
 
 /// mpiexec of MPIs whose library is not ours: it starts the ranks, they meet by themselves.
-Result<Launch> fromPmi() {
+Result<LaunchedRank> fromPmi() {
   if (variable("MASTER_ADDR").empty() || variable("MASTER_PORT").empty())
     return usage("PMI_RANK is set (mpiexec of an MPI that is not Open MPI), but MASTER_ADDR and "
                  "MASTER_PORT are not; they say where rank 0 listens");
-  Launch launch = numbered(*number(variable("PMI_RANK")), *number(variable("PMI_SIZE")),
-                           "MPI_LOCALNRANKS", "MPI_LOCALRANKID");
+  LaunchedRank launch = numbered(*number(variable("PMI_RANK")), *number(variable("PMI_SIZE")),
+                                 "MPI_LOCALNRANKS", "MPI_LOCALRANKID");
   AUTOPAR_RETURN_IF_ERROR(checkRank(launch));
   AUTOPAR_RETURN_IF_ERROR(
       splitAddress(variable("MASTER_ADDR") + ":" + variable("MASTER_PORT"), launch));
@@ -146,12 +147,12 @@ Result<Launch> fromPmi() {
 }
 
 /// A line that rank 0 says to all.
-Result<std::string> shareText(runtime::Transport &transport, std::string text,
+Result<std::string> shareText(Transport &transport, std::string text,
                               std::chrono::milliseconds limit) {
   constexpr size_t kLongest = 4096;
   constexpr uint64_t kTag = 1;
   text.resize(kLongest);
-  std::vector<runtime::MessageId> messages;
+  std::vector<MessageId> messages;
   bool isRoot = transport.rank() == 0;
   for (int32_t peer = 0; peer < (isRoot ? transport.worldSize() : 1); ++peer) {
     if (peer == transport.rank())
@@ -178,31 +179,31 @@ Result<std::string> shareText(runtime::Transport &transport, std::string text,
 }
 
 /// Where other ranks reach this one.
-Result<std::string> ownAddress(runtime::Rendezvous &rendezvous) {
+Result<std::string> ownAddress(Rendezvous &rendezvous) {
   std::string named = variable("AUTOPAR_HOST");
   return named.empty() ? rendezvous.address() : named;
 }
 
-Result<std::unique_ptr<runtime::Rendezvous>>
-meet(const Launch &launch, const LaunchOptions &options, runtime::Transport *mpi) {
-  runtime::RendezvousOptions meeting;
+Result<std::unique_ptr<Rendezvous>> meet(const LaunchedRank &launch, const LaunchOptions &options,
+                                         Transport *mpi) {
+  RendezvousOptions meeting;
   meeting.rank = launch.rank;
   meeting.worldSize = launch.worldSize;
   meeting.arrivalTimeout = milliseconds(options.arrivalTimeoutSeconds);
   meeting.hangTimeout = milliseconds(options.hangTimeoutSeconds);
-  if (launch.kind == Launch::Kind::File)
-    return runtime::createFileRendezvous(launch.folder, meeting);
-  if (launch.kind == Launch::Kind::Tcp)
-    return runtime::createTcpRendezvous(launch.host, launch.port, meeting);
+  if (launch.kind == LaunchedRank::Kind::File)
+    return createFileRendezvous(launch.folder, meeting);
+  if (launch.kind == LaunchedRank::Kind::Tcp)
+    return createTcpRendezvous(launch.host, launch.port, meeting);
   auto share = [&](const std::string &text) {
     return shareText(*mpi, text, meeting.arrivalTimeout);
   };
-  return runtime::createTcpRendezvous(share, variable("AUTOPAR_HOST"), meeting);
+  return createTcpRendezvous(share, variable("AUTOPAR_HOST"), meeting);
 }
 
-Result<std::unique_ptr<runtime::Transport>>
-connectByGloo(const Launch &launch, runtime::Rendezvous &rendezvous, const LaunchOptions &options) {
-  runtime::TransportOptions transport;
+Result<std::unique_ptr<Transport>> connectByGloo(const LaunchedRank &launch, Rendezvous &rendezvous,
+                                                 const LaunchOptions &options) {
+  TransportOptions transport;
   transport.rank = launch.rank;
   transport.worldSize = launch.worldSize;
   transport.rendezvous = &rendezvous;
@@ -212,16 +213,16 @@ connectByGloo(const Launch &launch, runtime::Rendezvous &rendezvous, const Launc
   if (!address)
     return address.status();
   transport.host = address.take();
-  return runtime::loadTransport("gloo", transport);
+  return loadTransport("gloo", transport);
 }
 
 /// MPI brings the ranks together; that one of them is gone they hear from a rendezvous beside it.
-Result<World> joinMpi(const Launch &launch, const LaunchOptions &options) {
+Result<World> joinMpi(const LaunchedRank &launch, const LaunchOptions &options) {
   World world;
-  runtime::TransportOptions transport;
+  TransportOptions transport;
   transport.rank = launch.rank;
   transport.worldSize = launch.worldSize;
-  auto connected = runtime::loadTransport("mpi", transport);
+  auto connected = loadTransport("mpi", transport);
   if (!connected)
     return connected.status();
   world.transport = connected.take();
@@ -239,7 +240,7 @@ Result<World> joinMpi(const Launch &launch, const LaunchOptions &options) {
 
 } // namespace
 
-Result<Launch> detectLaunch(const LaunchOptions &options) {
+Result<LaunchedRank> detectLaunch(const LaunchOptions &options) {
   if (!options.master.empty() && !options.rendezvous.empty())
     return usage("--master and --rendezvous exclude each other: ranks meet at one place");
   if (options.rank >= 0 || options.worldSize >= 0)
@@ -250,9 +251,9 @@ Result<Launch> detectLaunch(const LaunchOptions &options) {
   auto rank = number(variable("OMPI_COMM_WORLD_RANK")),
        size = number(variable("OMPI_COMM_WORLD_SIZE"));
   if (rank && size) {
-    Launch launch =
+    LaunchedRank launch =
         numbered(*rank, *size, "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK");
-    launch.kind = Launch::Kind::Mpi;
+    launch.kind = LaunchedRank::Kind::Mpi;
     return launch;
   }
   if (!variable("RANK").empty())
@@ -261,13 +262,13 @@ Result<Launch> detectLaunch(const LaunchOptions &options) {
     return fromSlurm();
   if (number(variable("PMI_RANK")) && number(variable("PMI_SIZE")).value_or(1) > 1)
     return fromPmi();
-  return Launch{};
+  return LaunchedRank{};
 }
 
-Result<World> joinWorld(const Launch &launch, const LaunchOptions &options) {
-  if (launch.kind == Launch::Kind::InProcess)
+Result<World> joinWorld(const LaunchedRank &launch, const LaunchOptions &options) {
+  if (launch.kind == LaunchedRank::Kind::InProcess)
     return World{};
-  if (launch.kind == Launch::Kind::Mpi)
+  if (launch.kind == LaunchedRank::Kind::Mpi)
     return joinMpi(launch, options);
   World world;
   auto rendezvous = meet(launch, options, nullptr);
@@ -284,4 +285,11 @@ Result<World> joinWorld(const Launch &launch, const LaunchOptions &options) {
   return world;
 }
 
-} // namespace autopar::tools
+void World::fail(const Status &reason) {
+  if (transport)
+    transport->abort(reason);
+  if (rendezvous)
+    rendezvous->fail(reason);
+}
+
+} // namespace autopar::runtime
