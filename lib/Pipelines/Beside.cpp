@@ -145,6 +145,30 @@ Status mlir::autopar::holdAsBeside(const std::string &path, func::FuncOp functio
   return Status::ok();
 }
 
+static std::vector<artifact::LastingValue> heldBy(const artifact::Reader &reader, int32_t rank) {
+  artifact::LastingFacts facts;
+  facts.layoutOf = ::autopar::cpumath::packedLayout;
+  facts.replacedBy = [](const artifact::Port &) { return ""; };
+  return lastingValues(reader, rank, facts);
+}
+
+Result<int64_t> mlir::autopar::bytesOfItsOwn(const std::string &path) {
+  Result<artifact::Reader> reader = artifact::Reader::open(path);
+  if (!reader)
+    return reader.status();
+  int64_t most = 0;
+  for (int32_t rank = 0; rank < reader->worldSize(); ++rank) {
+    const artifact::Program &program = reader->programOfRank(rank);
+    int64_t own = program.arenaBytes[size_t(artifact::Space::Device)];
+    for (const artifact::LastingValue &value : heldBy(*reader, rank))
+      if (const artifact::Buffer &buffer = program.buffers[value.buffer];
+          buffer.space == artifact::Space::Device)
+        own -= buffer.bytes;
+    most = std::max(most, own);
+  }
+  return most;
+}
+
 Result<int64_t> mlir::autopar::bytesHeldTogether(const std::string &path,
                                                  const std::string &beside) {
   Result<artifact::Reader> own = artifact::Reader::open(path),
@@ -152,16 +176,13 @@ Result<int64_t> mlir::autopar::bytesHeldTogether(const std::string &path,
   for (const Result<artifact::Reader> *reader : {&own, &other})
     if (!*reader)
       return reader->status();
-  artifact::LastingFacts facts;
-  facts.layoutOf = ::autopar::cpumath::packedLayout;
-  facts.replacedBy = [](const artifact::Port &) { return ""; };
   int64_t least = std::numeric_limits<int64_t>::max();
   for (int32_t rank = 0; rank < own->worldSize(); ++rank) {
     llvm::StringSet<> held;
-    for (const artifact::LastingValue &value : lastingValues(*other, rank, facts))
+    for (const artifact::LastingValue &value : heldBy(*other, rank))
       held.insert(value.identity.hex());
     int64_t bytes = 0;
-    for (const artifact::LastingValue &value : lastingValues(*own, rank, facts))
+    for (const artifact::LastingValue &value : heldBy(*own, rank))
       if (held.contains(value.identity.hex()))
         bytes += own->programOfRank(rank).buffers[value.buffer].bytes;
     least = std::min(least, bytes);

@@ -24,6 +24,10 @@ namespace mlir::autopar {
 /// Tells the function's parameters how the artifact, for CPUs, holds what products multiply by.
 ::autopar::Status holdAsBeside(const std::string &artifact, func::FuncOp function);
 
+/// Device memory that a rank of the artifact takes besides parameters, state and what is made of
+/// parameters: of the rank that takes most.
+::autopar::Result<int64_t> bytesOfItsOwn(const std::string &artifact);
+
 /// Bytes that a rank of `artifact` holds together with that rank of `beside`: of the rank that has
 /// least of them.
 ::autopar::Result<int64_t> bytesHeldTogether(const std::string &artifact,

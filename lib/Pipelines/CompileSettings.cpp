@@ -25,6 +25,7 @@ CompileSettings::CompileSettings(const CompileOptions &options)
 Status CompileSettings::read(MLIRContext &context) {
   AUTOPAR_RETURN_IF_ERROR(readProfile());
   AUTOPAR_RETURN_IF_ERROR(chooseCluster());
+  AUTOPAR_RETURN_IF_ERROR(leaveRoomBeside());
   AUTOPAR_RETURN_IF_ERROR(chooseTarget());
   AUTOPAR_RETURN_IF_ERROR(readPlan(context));
   bool trains = options.train || options.startAt > Phase::Train;
@@ -108,6 +109,36 @@ Status CompileSettings::chooseCluster() {
     return loaded.status();
   cluster = loaded.take();
   AUTOPAR_RETURN_IF_ERROR(believeMeasurements());
+  if (options.memoryLimit == 0)
+    lower.memoryLimit = cluster->mostUsableBytes();
+  return Status::ok();
+}
+
+/// Both programs are to fit together: what only the other one holds is not for this one.
+Status CompileSettings::leaveRoomBeside() {
+  if (options.beside.empty())
+    return Status::ok();
+  Result<int64_t> taken = bytesOfItsOwn(options.beside);
+  if (!taken)
+    return taken.status();
+  auto tooLittle = [&](const std::string &of, int64_t bytes) {
+    return Status::badInput("--beside " + options.beside + ": it takes " + std::to_string(*taken) +
+                            " bytes besides what both may hold together, which leaves nothing of " +
+                            of + " of " + std::to_string(bytes) + " bytes");
+  };
+  if (options.memoryLimit > 0) {
+    if (options.memoryLimit <= *taken)
+      return tooLittle("the limit", options.memoryLimit);
+    shard.memoryLimit = lower.memoryLimit = options.memoryLimit - *taken;
+  }
+  if (!cluster)
+    return Status::ok();
+  for (::autopar::DeviceType &type : cluster->deviceTypes) {
+    if (type.usableBytes() <= *taken)
+      return tooLittle("the memory of " + type.name, type.usableBytes());
+    type.reservedBytes += *taken;
+  }
+  shard.cluster = cluster->toJson();
   if (options.memoryLimit == 0)
     lower.memoryLimit = cluster->mostUsableBytes();
   return Status::ok();

@@ -34,6 +34,7 @@ private:
   ::autopar::Status readProfile();
   ::autopar::Status believeMeasurements();
   ::autopar::Status chooseCluster();
+  ::autopar::Status leaveRoomBeside();
   ::autopar::Status chooseTarget();
   ::autopar::Status readPlan(MLIRContext &context);
   ::autopar::Status readDegrees();

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs of one model for several extents, in one process: what lasts is held once, and each computes what it computes alone."""
 
+import contextlib
 import gc
+import json
 import os
 import pathlib
 import subprocess
@@ -122,6 +124,31 @@ def test_memory_stays_until_the_last_session_is_closed(model: pathlib.Path, tmp_
     gc.collect()
     np.testing.assert_array_equal(third.run(prompt(8))["logits"], expected)
     third.close()
+
+
+def test_both_fit_into_one_limit_of_memory(tmp_path: pathlib.Path) -> None:
+    """What only the first holds is not there for the second, whether the limit is given or is the cluster's."""
+    path = tmp_path / "wide.onnx"
+    models.save("llama3-8b", path, **{**SIZES, "vocab": 4096})
+    first = build(path, tmp_path / "first.bin", 8)
+    second = build(path, tmp_path / "second.bin", 8, beside=first)
+    with autopar.Session(first) as one, autopar.Session(second, beside=one) as two:
+        together, alone = one.own_bytes + two.own_bytes, one.own_bytes
+        assert two.own_bytes > 0.3 * alone
+    slack = 64 * 1024
+    build(path, tmp_path / "fits.bin", 8, "--memory-limit", str(together + slack), beside=first)
+    build(path, tmp_path / "alone.bin", 8, "--memory-limit", str(alone + slack))
+    with pytest.raises(autopar.Error, match="over the limit of"):
+        build(path, tmp_path / "not.bin", 8, "--memory-limit", str(together - 8 * slack), beside=first)
+    for name, memory, fits in (("a", together + slack, True), ("b", together - 8 * slack, False)):
+        device = {"name": "device", "peak_flops_per_s": {"f32": 1e11}, "memory_bytes_per_s": 1e11, "memory_bytes": memory}
+        cluster = {"kind": "autopar.cluster", "version": 1, "name": "small", "device_types": [device], "levels": [{"latency_us": 1, "bytes_per_s": 1e10}],
+                   "nodes": [{"count": 1, "devices_per_node": 1, "device_type": "device"}]}
+        (tmp_path / f"{name}.json").write_text(json.dumps(cluster))
+        with contextlib.nullcontext() if fits else pytest.raises(autopar.Error, match="no plan fits"):
+            build(path, tmp_path / "on-cluster.bin", 8, "--cluster", str(tmp_path / f"{name}.json"), ranks=None, beside=first)
+    with pytest.raises(autopar.Error, match=r"--beside .*: it takes \d+ bytes besides what both may hold together, which leaves nothing of the limit of 65536 bytes"):
+        build(path, tmp_path / "not.bin", 8, "--memory-limit", "64K", beside=first)
 
 
 def test_other_weights_are_not_shared(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
