@@ -196,6 +196,11 @@ class Generator:
                 raise Error(EXIT_USAGE, f"prompt {i} has {len(prompt)} tokens, expected 1 to {self.room - tokens + 1}: the caches "
                                         f"have room for {self.room} with the {tokens} to come (the last is not cached)")
 
+    def load_weights(self, initializer: Path) -> None:
+        """Other parameters for all programs, as by Session.load_weights()."""
+        for session in self._sessions:
+            session.load_weights(initializer)
+
     def close(self) -> None:
         """Frees the memory; closing twice is allowed."""
         for session in self._sessions:

@@ -49,6 +49,11 @@ class Programs:
             raise Error(EXIT_DATA, f"no program takes {_text(shapes)}; the programs take {taken}: compile one more, or fill the inputs up")
         return session.run(inputs)
 
+    def load_weights(self, initializer: Path) -> None:
+        """Other parameters for all programs, as by Session.load_weights()."""
+        for session in self.sessions:
+            session.load_weights(initializer)
+
     def close(self) -> None:
         """Frees the memory; closing twice is allowed."""
         for session in self.sessions:

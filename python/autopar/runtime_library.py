@@ -42,6 +42,7 @@ _SIGNATURES = {
     "autoparSharedBytes": (c_int64, [_SESSION]),
     "autoparSharesState": (c_int32, [_SESSION, c_char_p]),
     "autoparRemarks": (c_char_p, [_SESSION]),
+    "autoparLoadWeights": (c_int32, [_SESSION, c_char_p]),
     "autoparClose": (None, [_SESSION]),
     "autoparLastError": (c_char_p, []),
     "autoparWorldSize": (c_int32, [_SESSION]),

@@ -66,8 +66,7 @@ class Session:
             self._session = runtime_library.open_session(os.fspath(path), threads, initializer, other, world.joined() if world is not None else None)
         #: Which process of the world this is; outputs arrive at the first.
         self._process_rank, self._processes = (world.rank, world.processes) if world is not None else (0, 1)
-        for remark in self._library.autoparRemarks(self._session).decode(errors="replace").splitlines():
-            warnings.warn(f"initializer: {remark}", stacklevel=2)
+        self._warn(self._session)
         self._library.autoparSkipNonFinite(self._session, on_nan == "skip")
         self.ranks: int = self._library.autoparWorldSize(self._session)
         #: Bytes of all ranks together: allocated here, and used of what the session beside this one holds.
@@ -114,6 +113,18 @@ class Session:
             values = (ctypes.c_double * max(1, self._library.autoparEvaluatedCount(session)))()
             runtime_library.check(self._library.autoparEvaluate(session, values))
             return {self._library.autoparEvaluated(session, index).decode(): value for index, value in enumerate(values)}
+
+    def load_weights(self, initializer: Path) -> None:
+        """Parameters as if the session had been opened with this initializer, such as a .safetensors file of a training; caches and other
+        state stay. Of sessions beside each other the first is loaded first: the others have its parameters where they share them, and
+        their own once they are loaded too. Error 65 where the program trains its parameters."""
+        with self._opened() as session:
+            runtime_library.check(self._library.autoparLoadWeights(session, os.fsencode(initializer)))
+            self._warn(session)
+
+    def _warn(self, session: ctypes.c_void_p) -> None:
+        for remark in self._library.autoparRemarks(session).decode(errors="replace").splitlines():
+            warnings.warn(f"initializer: {remark}", stacklevel=3)
 
     def set_learning_rate(self, rate: float) -> None:
         """The rate of the steps to come, in place of the optimizer's; a schedule scales it."""

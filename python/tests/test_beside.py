@@ -11,11 +11,15 @@ import sys
 from typing import Dict, List, Optional, Tuple
 
 import numpy as np
+import onnx
 import pytest
+from onnx import numpy_helper
 
 import autopar
+import small_gpt2
 from autopar import models
 from emulated_cuda import LIBRARIES
+from safetensors_files import write_safetensors
 
 BATCH, ROOM, VOCAB = 8, 24, 61
 SIZES = {"layers": 2, "hidden": 64, "heads": 4, "vocab": VOCAB, "positions": 64, "opset": 24, "cache": ROOM}
@@ -213,16 +217,67 @@ def test_programs_are_chosen_by_the_shapes_of_their_inputs(model: pathlib.Path, 
         assert refused.value.code == 2
 
 
+def weights_of(model: pathlib.Path, path: pathlib.Path) -> pathlib.Path:
+    names = {tensor.name: numpy_helper.to_array(tensor) for tensor in onnx.load(model).graph.initializer}
+    write_safetensors(path, {name: value for name, value in names.items() if value.dtype == np.float32 and value.ndim > 0})
+    return path
+
+
+def test_other_weights_are_loaded_into_sessions_that_are_open(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Those that both hold once and the others; caches stay, what was packed is packed anew."""
+    other = tmp_path / "other.onnx"
+    models.save("llama3-8b", other, seed=9, **SIZES)
+    weights = weights_of(other, tmp_path / "other.safetensors")
+    paths = [build(model, tmp_path / "1.bin", 1, ranks=2)]
+    paths.append(build(model, tmp_path / "8.bin", 8, ranks=2, beside=paths[0]))
+    with autopar.Session(paths[1], initializer=weights) as session:
+        expected = session.run(prompt(8))["logits"]
+    with autopar.Session(build(other, tmp_path / "other.bin", 8)) as session:
+        np.testing.assert_allclose(session.run(prompt(8))["logits"], expected, rtol=1e-4, atol=1e-5)
+    with autopar.Programs(*paths) as programs:
+        before = programs.run(prompt(8))["logits"]
+        held = caches(programs.sessions[0])
+        programs.load_weights(weights)
+        for mine, kept in zip(caches(programs.sessions[0]), held):
+            np.testing.assert_array_equal(mine, kept)
+        np.testing.assert_array_equal(programs.run(prompt(8))["logits"], expected)
+        assert not np.allclose(before, expected, rtol=1e-2)
+        with pytest.raises(autopar.Error, match="no-such.safetensors"):
+            programs.load_weights(tmp_path / "no-such.safetensors")
+        np.testing.assert_array_equal(programs.run(prompt(8))["logits"], expected, "a refusal changes nothing")
+        with autopar.Session(paths[1], initializer=weights, beside=programs.sessions[0]) as late:
+            assert late.shared_bytes > MATRICES, "it has the same weights"
+            np.testing.assert_array_equal(late.run(prompt(8))["logits"], expected)
+
+
+def test_a_program_that_trains_takes_no_weights_once_it_is_open(tmp_path: pathlib.Path) -> None:
+    path = small_gpt2.compile_step(small_gpt2.save(tmp_path, layers=1), tmp_path / "train.bin", 1, 1)
+    with autopar.Session(path) as session:
+        with pytest.raises(autopar.Error, match="trains its parameters .*: load a checkpoint, or open the session with the weights"):
+            session.load_weights("normal(0.1)")
+
+
 def test_a_gpu_holds_it_once_too(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """On an emulated GPU."""
+    """On an emulated GPU, whose later steps are graphs. Other weights are loaded there as well."""
+    other = tmp_path / "other.onnx"
+    models.save("llama3-8b", other, seed=9, **SIZES)
+    weights = weights_of(other, tmp_path / "other.safetensors")
     paths = [build(model, tmp_path / f"{tokens}.bin", tokens, "--target", "cuda", "--precision", "bf16", ranks=2) for tokens in (1,)]
     paths.append(build(model, tmp_path / "8.bin", 8, "--target", "cuda", "--precision", "bf16", ranks=2, beside=paths[0]))
     script = f"""
 import sys; sys.path.insert(0, {str(pathlib.Path(__file__).parent)!r})
 import autopar, pathlib, test_beside as t
+with autopar.Session({str(paths[1])!r}, initializer={str(weights)!r}) as session:
+    expected = session.run(t.prompt(8))["logits"]
 with autopar.Session({str(paths[0])!r}) as step, t.assert_computes_as_alone(pathlib.Path({str(paths[1])!r}), step, 8) as prefill:
     assert prefill.shared_bytes > step.own_bytes * 0.5, (prefill.shared_bytes, step.own_bytes)
     assert all(prefill.shares_state(port.name) for port in prefill.states)
+    for _ in range(3):
+        prefill.run(t.prompt(8))  # the later ones as a graph
+    for session in (step, prefill):
+        session.load_weights({str(weights)!r})
+    for _ in range(3):
+        t.np.testing.assert_array_equal(prefill.run(t.prompt(8))["logits"], expected)
 """
     done = subprocess.run([sys.executable, "-c", script], env=dict(os.environ, AUTOPAR_CUDA_LIBRARIES=str(LIBRARIES)), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -70,6 +70,9 @@ AUTOPAR_CAPI int32_t autoparSharesState(const AutoParSession *session, const cha
 /* What files of the initializer give in vain, and which parameters they leave as they are: lines,
  * "" where there is nothing to say; valid until the session is closed. */
 AUTOPAR_CAPI const char *autoparRemarks(const AutoParSession *session);
+/* Parameters as if the session had been opened with this initializer, of which remarks then tell;
+ * state stays. 65: the program trains them. */
+AUTOPAR_CAPI int32_t autoparLoadWeights(AutoParSession *session, const char *initializer);
 /* Closes; NULL is allowed. */
 AUTOPAR_CAPI void autoparClose(AutoParSession *session);
 

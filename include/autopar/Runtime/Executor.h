@@ -106,9 +106,9 @@ public:
   /// parameter or state into buffers that `places` says lie elsewhere: another program did.
   void leaveOut(std::vector<bool> instructions, const BufferPlaces &places);
 
-  /// Begins loading: parameters into their buffers, rank values, then the entry "load" if there is
-  /// one.
-  void startLoad();
+  /// Begins loading: parameters and, unless it is kept, state into their buffers, rank values, then
+  /// the entry "load" if there is one.
+  void startLoad(bool keepsState = false);
   /// Begins one pass through the timetable.
   void startStep(int64_t step, StepKind kind = StepKind::Whole);
   /// Goes on until done or until every queue waits.
@@ -161,7 +161,7 @@ private:
 
   const SharedProgram::Order *running; ///< load or step
   bool hasBegun = false;
-  bool mustReadParameters = false;
+  bool mustReadParameters = false, keepsState = false;
   std::vector<bool> leftOutOfLoad;
   std::vector<bool> isHeldElsewhere; ///< per port; empty: none is
   int64_t step = -1;

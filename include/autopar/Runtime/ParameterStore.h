@@ -48,6 +48,9 @@ public:
   /// no data. With `digests`, also compares every digest.
   Status check(const artifact::Program &program, bool digests);
 
+  /// What is read from now on; not while something is.
+  void setInitializer(std::optional<Initializer> other) { initializer = std::move(other); }
+
   /// Gives back the memory through which files were read; it comes again where they are.
   void releaseFiles();
 

@@ -139,6 +139,11 @@ public:
   /// BadInput where the program is no training step.
   Status setLearningRate(double rate);
 
+  /// Parameters as if the session had been opened with this initializer; state stays, and inputs
+  /// are to be set again. Sessions beside this one have the new ones where they share them, and
+  /// keep the rest until they are loaded too. BadInput where the program trains its parameters.
+  Status loadWeights(Initializer initializer);
+
   /// Runs steps [first, first + count) on all ranks of this process. BadInput lists inputs that
   /// were not set, or says that a loss is not finite (then the session may still be used). After
   /// any other failure the session can only be closed.

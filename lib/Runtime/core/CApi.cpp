@@ -75,6 +75,12 @@ Status checkRoom(const char *what, const std::vector<runtime::TensorSpec> &tenso
   return Status::ok();
 }
 
+void takeRemarks(AutoParSession &session) {
+  session.remarks.clear();
+  for (const std::string &remark : session.session->initializerRemarks())
+    session.remarks += (session.remarks.empty() ? "" : "\n") + remark;
+}
+
 /// A session of this process's rank.
 void enter(const AutoParWorld &world, runtime::SessionOptions &options) {
   options.ranksHere = world.launch.ranksHere;
@@ -124,8 +130,7 @@ int32_t autoparOpenWith(const char *path, const AutoParOptions *given, AutoParSe
     if (!opened)
       return opened.status();
     *session = new AutoParSession{opened.take()};
-    for (const std::string &remark : (*session)->session->initializerRemarks())
-      (*session)->remarks += ((*session)->remarks.empty() ? "" : "\n") + remark;
+    takeRemarks(**session);
     return Status::ok();
   });
 }
@@ -167,6 +172,17 @@ int32_t autoparBroadcast(AutoParSession *session, void *data, int64_t bytes) {
       return Status::badInput("process 0 gives " + std::to_string(text->size()) +
                               " bytes, this one expects " + std::to_string(bytes));
     std::memcpy(data, text->data(), size_t(bytes));
+    return Status::ok();
+  });
+}
+
+int32_t autoparLoadWeights(AutoParSession *session, const char *initializer) {
+  return guarded([&]() -> Status {
+    auto parsed = runtime::Initializer::parse(initializer ? initializer : "");
+    if (!parsed)
+      return parsed.status();
+    AUTOPAR_RETURN_IF_ERROR(session->session->loadWeights(parsed.take()));
+    takeRemarks(*session);
     return Status::ok();
   });
 }

@@ -91,7 +91,9 @@ void Executor::leaveOut(std::vector<bool> instructions, const BufferPlaces &plac
     isHeldElsewhere.push_back(port.buffer >= 0 && places.elsewhere(port.buffer));
 }
 
-void Executor::startLoad() {
+void Executor::startLoad(bool keeps) {
+  keepsState = keeps;
+  isReplaying = false;
   running = &shared.load();
   step = -1;
   kind = StepKind::Whole;
@@ -125,7 +127,7 @@ Status Executor::readParameters() {
                                          int64_t(table.rankValues.size()) * 8));
   for (size_t i = 0; i < program.ports.size(); ++i) {
     const Port &port = program.ports[i];
-    bool isStored = port.role == Role::Parameter || port.role == Role::State;
+    bool isStored = port.role == Role::Parameter || (port.role == Role::State && !keepsState);
     bool isElsewhere = !isHeldElsewhere.empty() && isHeldElsewhere[i];
     if (!isStored || port.buffer < 0 || isElsewhere)
       continue;

@@ -90,6 +90,25 @@ Status Session::State::runStep(int64_t step, StepKind kind) {
       [](LocalRank &) { return Status::ok(); });
 }
 
+Status Session::loadWeights(Initializer initializer) {
+  for (const Port *port : state->reader.ports())
+    if (port->role == artifact::Role::State && port->source.kind != artifact::SourceKind::None)
+      return Status::badInput(state->reader.path() + " trains its parameters (" + port->name +
+                              "): load a checkpoint, or open the session with the weights");
+  AUTOPAR_RETURN_IF_ERROR(initializer.check(state->reader.ports()));
+  state->parameters->setInitializer(initializer);
+  state->options.initializer = std::move(initializer);
+  state->inputsGiven.clear();
+  AUTOPAR_RETURN_IF_ERROR(state->drive(
+      [](LocalRank &rank) {
+        rank.executor->startLoad(/*keepsState=*/true);
+        return Status::ok();
+      },
+      [](LocalRank &) { return Status::ok(); }));
+  state->parameters->releaseFiles();
+  return Status::ok();
+}
+
 Status Session::run(int64_t first, int64_t count) {
   AUTOPAR_RETURN_IF_ERROR(state->checkInputsGiven());
   for (int64_t step = first; step < first + count; ++step) {
