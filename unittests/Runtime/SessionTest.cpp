@@ -253,6 +253,39 @@ TEST_F(SessionTest, CInterface) {
   autoparClose(session);
 }
 
+TEST_F(SessionTest, CInterfaceOpensProgramsBesideEachOtherInAWorld) {
+  artifact::Contents told = contents(2);
+  told.classes[0].program.madeValues.emplace();
+  ASSERT_TRUE(artifact::writeArtifact(told, path).isOk());
+  AutoParWorld *world = nullptr;
+  ASSERT_EQ(autoparJoin(&world), 0) << autoparLastError();
+  EXPECT_EQ(autoparRank(world), 0);
+  EXPECT_EQ(autoparProcesses(world), 1);
+  AutoParOptions options = {1, nullptr, nullptr, world};
+  AutoParSession *first = nullptr, *second = nullptr;
+  EXPECT_EQ(autoparOpenWith(path.c_str(), nullptr, &first), 65);
+  EXPECT_STREQ(autoparLastError(), "options must not be null; all of them may be 0");
+  ASSERT_EQ(autoparOpenWith(path.c_str(), &options, &first), 0) << autoparLastError();
+  options.beside = first;
+  ASSERT_EQ(autoparOpenWith(path.c_str(), &options, &second), 0) << autoparLastError();
+  EXPECT_EQ(autoparSharedBytes(first), 0);
+  EXPECT_GT(autoparSharedBytes(second), 0);
+  EXPECT_LE(autoparOwnBytes(second), autoparOwnBytes(first));
+  std::vector<float> x = sampleInput(), y(kRows * kOut), expected = sampleOutput();
+  EXPECT_EQ(autoparBroadcast(second, x.data(), int64_t(x.size() * 4)), 0) << autoparLastError();
+  EXPECT_EQ(x, sampleInput());
+  autoparClose(first); // what it holds stays
+  int64_t shape[] = {kRows, kIn};
+  ASSERT_EQ(autoparSetInput(second, "x", int32_t(DataType::F32), 2, shape, x.data()), 0);
+  ASSERT_EQ(autoparRun(second, 1), 0) << autoparLastError();
+  ASSERT_EQ(autoparGetOutput(second, "y", y.data(), int64_t(y.size() * 4)), 0);
+  for (size_t i = 0; i < y.size(); ++i)
+    EXPECT_NEAR(y[i], expected[i], 1e-4f);
+  EXPECT_EQ(autoparLoadWeights(second, "no-such.safetensors"), 66) << autoparLastError();
+  autoparClose(second);
+  autoparLeave(world, nullptr);
+}
+
 TEST_F(SessionTest, CInterfaceSaysWhatIsWrong) {
   ASSERT_TRUE(artifact::writeArtifact(contents(2), path).isOk());
   AutoParSession *session = nullptr;

@@ -68,12 +68,12 @@ BufferPlaces::BufferPlaces(const Program &program, const HeldElsewhere &elsewher
   std::sort(own.begin(), own.end(), [&](int32_t a, int32_t b) {
     return std::pair(at(a).space, at(a).offset) < std::pair(at(b).space, at(b).offset);
   });
-  // What overlaps moves together.
+  // What overlaps moves together, and what is so close that moving it would gain nothing.
   int64_t moved = 0, end = 0;
   for (size_t i = 0; i < own.size(); ++i) {
     const Buffer &buffer = at(own[i]);
     int64_t &top = bytes[size_t(buffer.space)];
-    bool isNew = i == 0 || at(own[i - 1]).space != buffer.space || buffer.offset >= end;
+    bool isNew = i == 0 || at(own[i - 1]).space != buffer.space || buffer.offset >= end + kStep;
     if (isNew)
       moved = (top + kStep - 1) / kStep * kStep + buffer.offset % kStep - buffer.offset;
     int64_t ownEnd = buffer.offset + (buffer.slots - 1) * buffer.slotStride + buffer.bytes;

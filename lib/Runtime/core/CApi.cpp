@@ -112,8 +112,10 @@ int32_t autoparOpen(const char *path, int32_t threads, const char *initializer,
 
 int32_t autoparOpenWith(const char *path, const AutoParOptions *given, AutoParSession **session) {
   return guarded([&]() -> Status {
-    if (!path || !session || !given)
-      return Status::badInput("path, options and session must not be null");
+    if (!path || !session)
+      return Status::badInput("path and session must not be null");
+    if (!given)
+      return Status::badInput("options must not be null; all of them may be 0");
     *session = nullptr;
     runtime::SessionOptions options;
     options.threads = given->threads;
