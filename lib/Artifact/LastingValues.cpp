@@ -2,7 +2,10 @@
 // See the header.
 #include "autopar/Artifact/LastingValues.h"
 
+#include "autopar/Artifact/InstructionBuffers.h"
+
 #include <map>
+#include <set>
 
 namespace autopar::artifact {
 namespace {
@@ -37,9 +40,12 @@ public:
       if (port.buffer >= 0)
         ++portsOf[program.rootOf(port.buffer)];
     for (const Entry &entry : program.entries)
-      for (const Instruction &instruction : entry.instructions)
+      for (const Instruction &instruction : entry.instructions) {
+        for (int32_t buffer : buffersOf(instruction.payload).written)
+          written.insert(program.rootOf(buffer));
         if (auto *pack = std::get_if<Pack>(&instruction.payload); pack && entry.name == "load")
           packs[pack->dst] = pack;
+      }
   }
 
   std::vector<LastingValue> find() {
@@ -48,7 +54,8 @@ public:
       return found;
     for (size_t i = 0; i < program.ports.size(); ++i) {
       const Port &port = program.ports[i];
-      bool lasts = port.role == Role::Parameter || port.role == Role::State;
+      bool lasts =
+          port.role == Role::State || (port.role == Role::Parameter && !written.count(port.buffer));
       if (lasts && port.buffer >= 0 && program.rootOf(port.buffer) == port.buffer &&
           portsOf[port.buffer] == 1)
         found.push_back(
@@ -77,6 +84,7 @@ private:
   const LastingFacts &facts;
   std::map<int32_t, int32_t> portsOf;    ///< per buffer
   std::map<int32_t, const Pack *> packs; ///< of load, by what they write
+  std::set<int32_t> written;             ///< by any instruction; no views
 
   const std::vector<int64_t> &shapeOf(int32_t buffer) const {
     return program.buffers[size_t(buffer)].shape;

@@ -95,16 +95,16 @@ private:
     std::optional<Recipe> recipe = recipeOf(op);
     for (auto [number, value] : llvm::enumerate(op.getWrites())) {
       Operation *root = bufferOf(value);
-      bool isFirst = made.insert(root), isWhole = value.getDefiningOp() == root;
+      bool isFirst = made.insert(root);
+      bool keepsRest = value.getDefiningOp() != root || isa<exec::CopyOp>(op);
       auto before = recipes.find(root);
-      if (!recipe || (!isWhole && !isFirst && before == recipes.end())) {
+      if (!recipe || (keepsRest && !isFirst && before == recipes.end())) {
         recipes.erase(root);
         continue;
       }
       std::string text =
           recipe->digest.hex() + " result " + std::to_string(number) + " " + placeOf(value);
       Recipe written{{}, recipe->ports};
-      bool keepsRest = !isWhole || isa<exec::CopyOp>(op);
       if (keepsRest && before != recipes.end()) {
         text += " into " + before->second.digest.hex();
         written.ports.insert_range(before->second.ports);

@@ -250,6 +250,36 @@ def test_other_weights_are_loaded_into_sessions_that_are_open(model: pathlib.Pat
             np.testing.assert_array_equal(late.run(prompt(8))["logits"], expected)
 
 
+@pytest.mark.parametrize("ranks, options", [(1, []), (2, ["--mesh", "data=2"]), (2, ["--stages", "2"])])
+def test_a_training_goes_on_at_another_length(tmp_path: pathlib.Path, ranks: int, options: List[str]) -> None:
+    """Two programs share parameters, moments and the count of steps: as if each had gone on from the other's checkpoint."""
+    model = small_gpt2.save(tmp_path, layers=2)
+    random, paths, batches = np.random.default_rng(1), [], []
+    for name, batch, seq in (("short", 8, 8), ("long", 4, 16)):
+        train = autopar.Train(small_gpt2.LOSS, autopar.AdamW(lr=1e-2), clip_norm=1.0, schedule="cosine(warmup=2, steps=10)")
+        autopar.compile(model, tmp_path / name, bind={"batch": batch, "seq": seq}, ranks=ranks, train=train, beside=paths[0] if paths else None,
+                        options=["--quiet", *(options if not paths else [])])
+        paths.append(tmp_path / name)
+        tokens = random.integers(0, small_gpt2.VOCAB, (batch, seq + 1))
+        batches.append({"input_ids": tokens[:, :-1].copy(), "labels": tokens[:, 1:].copy()})
+    turns = (0, 1, 1, 0)
+    with autopar.Session(paths[0]) as short, autopar.Session(paths[1], beside=short) as long:
+        assert all(long.shares_state(port.name) for port in long.states)
+        together = [float((short, long)[turn].run(batches[turn])["loss"]) for turn in turns]
+        together.append(long.evaluate(batches[1])["loss"])
+        long.save_checkpoint(tmp_path / "together")
+    apart = []
+    for turn in turns:
+        with autopar.Session(paths[turn]) as session:
+            session.load_checkpoint(tmp_path / "apart")
+            apart.append(float(session.run(batches[turn])["loss"]))
+            session.save_checkpoint(tmp_path / "apart")
+    with autopar.Session(paths[1]) as session:
+        assert session.load_checkpoint(tmp_path / "together") == session.load_checkpoint(tmp_path / "apart") == len(turns)
+        apart.append(session.evaluate(batches[1])["loss"])
+    assert together == apart
+
+
 def test_a_program_that_trains_takes_no_weights_once_it_is_open(tmp_path: pathlib.Path) -> None:
     path = small_gpt2.compile_step(small_gpt2.save(tmp_path, layers=1), tmp_path / "train.bin", 1, 1)
     with autopar.Session(path) as session:

@@ -88,6 +88,21 @@ TEST(LastingValues, AreMadeByTheSameRecipe) {
   EXPECT_EQ(differing(identities(0, nothing), identities(0, change)), 1);
 }
 
+TEST(LastingValues, OfParametersAreThoseThatNothingWrites) {
+  Identities before = identities(0, nothing);
+  Identities after = identities(0, [](Contents &contents) {
+    Program &program = contents.classes[0].program;
+    for (const Port &port : program.ports)
+      if (port.role == Role::Parameter && port.buffer >= 0) {
+        Instruction copy;
+        copy.payload = Copy{port.buffer, 0, port.buffer, 0, 0};
+        program.entries[1].instructions.push_back(copy);
+      }
+  });
+  EXPECT_EQ(after.size(), 1u); // what load makes
+  EXPECT_GT(before.size(), after.size());
+}
+
 TEST(LastingValues, AreNotToldOfArtifactsThatDoNotTellViews) {
   auto change = [](Contents &contents) { contents.classes[0].program.madeValues.reset(); };
   EXPECT_TRUE(identities(0, change).empty());

@@ -15,7 +15,8 @@ using namespace autopar;
 
 struct AutoParSession {
   std::unique_ptr<runtime::Session> session;
-  int64_t nextStep = 0;
+  /// The number of the next step; common to sessions that share their state.
+  std::shared_ptr<int64_t> nextStep = std::make_shared<int64_t>(0);
   std::string remarks = {}; ///< of the initializer
 };
 
@@ -75,6 +76,11 @@ Status checkRoom(const char *what, const std::vector<runtime::TensorSpec> &tenso
   return Status::ok();
 }
 
+bool sharesAllState(const runtime::Session &session) {
+  return std::all_of(session.states().begin(), session.states().end(),
+                     [&](const auto &state) { return session.sharesState(state.name); });
+}
+
 void takeRemarks(AutoParSession &session) {
   session.remarks.clear();
   for (const std::string &remark : session.session->initializerRemarks())
@@ -132,6 +138,8 @@ int32_t autoparOpenWith(const char *path, const AutoParOptions *given, AutoParSe
     if (!opened)
       return opened.status();
     *session = new AutoParSession{opened.take()};
+    if (given->beside && sharesAllState(*(*session)->session))
+      (*session)->nextStep = given->beside->nextStep;
     takeRemarks(**session);
     return Status::ok();
   });
@@ -244,8 +252,8 @@ int32_t autoparRun(AutoParSession *session, int64_t steps) {
   return guarded([&]() -> Status {
     if (steps < 1)
       return Status::badInput("steps must be at least 1");
-    AUTOPAR_RETURN_IF_ERROR(session->session->run(session->nextStep, steps));
-    session->nextStep += steps;
+    AUTOPAR_RETURN_IF_ERROR(session->session->run(*session->nextStep, steps));
+    *session->nextStep += steps;
     return session->session->collectOutputs();
   });
 }
@@ -267,7 +275,7 @@ int32_t autoparEvaluate(AutoParSession *session, double *values) {
   return guarded([&]() -> Status {
     if (!values)
       return Status::badInput("values must not be null");
-    auto given = session->session->evaluate(session->nextStep);
+    auto given = session->session->evaluate(*session->nextStep);
     if (given)
       std::copy(given->begin(), given->end(), values);
     return given.status();
@@ -281,7 +289,7 @@ int32_t autoparSetLearningRate(AutoParSession *session, double rate) {
 int32_t autoparSaveCheckpoint(AutoParSession *session, const char *folder) {
   return guarded([&]() -> Status {
     AUTOPAR_RETURN_IF_ERROR(checkTrains(*session, folder));
-    return runtime::saveCheckpoint(*session->session, folder, {session->nextStep, {}});
+    return runtime::saveCheckpoint(*session->session, folder, {*session->nextStep, {}});
   });
 }
 
@@ -294,8 +302,8 @@ int32_t autoparLoadCheckpoint(AutoParSession *session, const char *folder, int64
     if (!loaded)
       return loaded.status();
     if (*loaded)
-      session->nextStep = (*loaded)->info.step;
-    *step = *loaded ? session->nextStep : -1;
+      *session->nextStep = (*loaded)->info.step;
+    *step = *loaded ? *session->nextStep : -1;
     return Status::ok();
   });
 }
