@@ -3,6 +3,7 @@
 #include "Beside.h"
 
 #include "autopar/Artifact/LastingValues.h"
+#include "autopar/Artifact/Workspace.h"
 #include "autopar/CpuMath/PackedSize.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Transforms/HeldForm.h"
@@ -152,21 +153,23 @@ static std::vector<artifact::LastingValue> heldBy(const artifact::Reader &reader
   return lastingValues(reader, rank, facts);
 }
 
-Result<int64_t> mlir::autopar::bytesOfItsOwn(const std::string &path) {
+Result<MemoryBeside> mlir::autopar::memoryBeside(const std::string &path) {
   Result<artifact::Reader> reader = artifact::Reader::open(path);
   if (!reader)
     return reader.status();
-  int64_t most = 0;
+  MemoryBeside memory{0, std::numeric_limits<int64_t>::max()};
   for (int32_t rank = 0; rank < reader->worldSize(); ++rank) {
     const artifact::Program &program = reader->programOfRank(rank);
-    int64_t own = program.arenaBytes[size_t(artifact::Space::Device)];
+    int64_t held = 0;
     for (const artifact::LastingValue &value : heldBy(*reader, rank))
       if (const artifact::Buffer &buffer = program.buffers[value.buffer];
           buffer.space == artifact::Space::Device)
-        own -= buffer.bytes;
-    most = std::max(most, own);
+        held += buffer.bytes;
+    int64_t all = program.arenaBytes[size_t(artifact::Space::Device)];
+    memory.own = std::max(memory.own, all - held);
+    memory.common = std::min(memory.common, held + artifact::workspaceOf(program).bytes);
   }
-  return most;
+  return memory;
 }
 
 Result<int64_t> mlir::autopar::bytesHeldTogether(const std::string &path,

@@ -7,6 +7,7 @@
 #include "autopar/Plan/Constraints.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include <algorithm>
 #include <string>
 
 namespace mlir::autopar {
@@ -24,9 +25,15 @@ namespace mlir::autopar {
 /// Tells the function's parameters how the artifact, for CPUs, holds what products multiply by.
 ::autopar::Status holdAsBeside(const std::string &artifact, func::FuncOp function);
 
-/// Device memory that a rank of the artifact takes besides parameters, state and what is made of
-/// parameters: of the rank that takes most.
-::autopar::Result<int64_t> bytesOfItsOwn(const std::string &artifact);
+/// Device memory of a rank of an artifact, in bytes: of the rank that has most of its own.
+struct MemoryBeside {
+  int64_t own = 0;    ///< besides parameters, state and what is made of parameters
+  int64_t common = 0; ///< that a program beside it may have in common with it: those, and what
+                      ///< lasts no longer than a step
+  /// How much memory a program beside it may plan, so that both stay within `limit`.
+  int64_t mostBeside(int64_t limit) const { return std::max(limit - own, common); }
+};
+::autopar::Result<MemoryBeside> memoryBeside(const std::string &artifact);
 
 /// Bytes that a rank of `artifact` holds together with that rank of `beside`: of the rank that has
 /// least of them.

@@ -114,30 +114,20 @@ Status CompileSettings::chooseCluster() {
   return Status::ok();
 }
 
-/// Both programs are to fit together: what only the other one holds is not for this one.
+/// Both programs are to fit together: what only the other one has is not for this one.
 Status CompileSettings::leaveRoomBeside() {
   if (options.beside.empty())
     return Status::ok();
-  Result<int64_t> taken = bytesOfItsOwn(options.beside);
-  if (!taken)
-    return taken.status();
-  auto tooLittle = [&](const std::string &of, int64_t bytes) {
-    return Status::badInput("--beside " + options.beside + ": it takes " + std::to_string(*taken) +
-                            " bytes besides what both may hold together, which leaves nothing of " +
-                            of + " of " + std::to_string(bytes) + " bytes");
-  };
-  if (options.memoryLimit > 0) {
-    if (options.memoryLimit <= *taken)
-      return tooLittle("the limit", options.memoryLimit);
-    shard.memoryLimit = lower.memoryLimit = options.memoryLimit - *taken;
-  }
+  Result<MemoryBeside> other = memoryBeside(options.beside);
+  if (!other)
+    return other.status();
+  if (options.memoryLimit > 0)
+    shard.memoryLimit = lower.memoryLimit = other->mostBeside(options.memoryLimit);
   if (!cluster)
     return Status::ok();
-  for (::autopar::DeviceType &type : cluster->deviceTypes) {
-    if (type.usableBytes() <= *taken)
-      return tooLittle("the memory of " + type.name, type.usableBytes());
-    type.reservedBytes += *taken;
-  }
+  for (::autopar::DeviceType &type : cluster->deviceTypes)
+    type.reservedBytes =
+        std::max<int64_t>(0, type.memoryBytes - other->mostBeside(type.usableBytes()));
   shard.cluster = cluster->toJson();
   if (options.memoryLimit == 0)
     lower.memoryLimit = cluster->mostUsableBytes();

@@ -33,11 +33,12 @@ class Generator:
                  initializer: str = "", world: Optional[World] = None) -> None:
         self._sessions: List[Session] = []
         try:
-            for path in [step] if prefill is None else [step, prefill]:
+            # The program of more tokens first: the other one has its room for activations too.
+            for path in [step] if prefill is None else [prefill, step]:
                 beside = self._sessions[0] if self._sessions else None
                 self._sessions.append(Session(path, threads=threads, initializer=initializer, beside=beside, world=world))
                 _check_form(self._sessions[-1], path)
-            self._step, self._prefill = self._sessions[0], self._sessions[-1]
+            self._step, self._prefill = self._sessions[-1], self._sessions[0]
             if self._step.states != self._prefill.states:
                 raise Error(EXIT_USAGE, f"{prefill} carries other caches than {step}; compile both with the same batch and --cache")
             if _grows(self._step):
@@ -125,7 +126,7 @@ class Generator:
         session = self._prefill if isLong else self._step
         if session is not self._latest:
             for port in session.states:
-                if not self._prefill.shares_state(port.name):
+                if not self._step.shares_state(port.name):
                     session.set_state(port.name, self._latest.state(port.name))
             self._latest = session
         return self._append_to(session, rows) if self._append else self._write(session, rows)

@@ -61,42 +61,6 @@ TEST(Verify, Buffers) {
             "control buffer: buffer 3 (w2) has 80 bytes, needed are 128");
 }
 
-TEST(Verify, Views) {
-  using P = Program;
-  EXPECT_EQ(problem([](P &p) {
-              p.buffers.push_back(p.buffers[0]);
-              p.buffers.back().viewOf = 0;
-            }),
-            "");
-  EXPECT_EQ(problem([](P &p) { p.buffers[0].viewOf = 99; }),
-            "buffer 0 (x): it is a view of buffer 99, which is not there");
-  const std::string notWithin =
-      "it is a view of buffer 0 (x) and has bytes that this has not, or this is a view too";
-  std::string last = std::to_string(sampleContents(2, {1}, "w").classes[0].program.buffers.size());
-  EXPECT_EQ(problem([](P &p) {
-              p.buffers.push_back(p.buffers[0]);
-              p.buffers.back().offset += 4;
-              p.buffers.back().viewOf = 0;
-            }),
-            "buffer " + last + " (x): " + notWithin);
-  EXPECT_EQ(problem([](P &p) {
-              p.buffers.push_back(p.buffers[0]);
-              p.buffers.back().viewOf = 0;
-              p.buffers[0].viewOf = 0;
-            }),
-            "buffer 0 (x): " + notWithin);
-}
-
-TEST(Verify, MadeValues) {
-  auto problemOf = [](MadeValue value) {
-    return problem([&](Program &p) { p.madeValues.emplace(1, value); });
-  };
-  EXPECT_EQ(problemOf({99, {}, {}}), "made value in buffer 99: expected a buffer that is no view");
-  EXPECT_EQ(problemOf({0, {}, {0}}),
-            "made value in buffer 0: it is made of port 0, which is no parameter");
-  EXPECT_EQ(problemOf({0, {}, {3}}), "");
-}
-
 TEST(Verify, Ports) {
   using P = Program;
   EXPECT_EQ(problem([](P &p) { p.ports[0].name = ""; }), "port 0 (): the name is empty");

@@ -81,11 +81,31 @@ TEST(BufferPlaces, WhatOverlapsMovesTogether) {
   std::vector<bool> leftOut = leftOutOfLoad(program, elsewhere);
   EXPECT_EQ(leftOut, std::vector<bool>({false, false}));
   BufferPlaces places(program, elsewhere, leftOut);
-  EXPECT_EQ(places.offset(kRead), 0);
-  EXPECT_EQ(places.offset(kInput), 0); // at another time
-  EXPECT_EQ(places.offset(kPacked), 1024);
+  EXPECT_EQ(places.offset(kPacked), 0); // it lasts
+  EXPECT_EQ(places.offset(kRead), 1024);
+  EXPECT_EQ(places.offset(kInput), 1024); // at another time
   EXPECT_EQ(places.offset(kOutput), 2048);
+  EXPECT_EQ(places.workspace().offset, 1024);
+  EXPECT_EQ(places.workspace().bytes, 2048);
   EXPECT_EQ(places.arenaBytes(Space::Device), 3072);
+}
+
+TEST(BufferPlaces, WhatLastsForAStepLiesInMemoryThatIsLent) {
+  Program program = sample();
+  ByteRange free = workspaceOf(program); // between the plain parameter and the packed one
+  EXPECT_EQ(free.offset, 1024);
+  EXPECT_EQ(free.bytes, 1024);
+  std::vector<uint8_t> other(2048), workspace(1536);
+  HeldElsewhere elsewhere = {{kPlain, other.data()}, {kPacked, other.data() + 1024}};
+  std::vector<bool> leftOut = leftOutOfLoad(program, elsewhere);
+  BufferPlaces places(program, elsewhere, leftOut, {workspace.data(), 1536});
+  EXPECT_TRUE(places.borrows());
+  EXPECT_EQ(places.arenaBytes(Space::Device), 0);
+  EXPECT_EQ(places.elsewhere(kInput), workspace.data());
+  EXPECT_EQ(places.elsewhere(kOutput), workspace.data() + 512);
+  BufferPlaces tooLittle(program, elsewhere, leftOut, {workspace.data(), 1535});
+  EXPECT_FALSE(tooLittle.borrows());
+  EXPECT_EQ(tooLittle.arenaBytes(Space::Device), 1536);
 }
 
 TEST(BufferPlaces, LoadMakesWhatOnlyAnotherMadeValueIsMadeOf) {

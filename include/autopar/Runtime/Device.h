@@ -79,6 +79,8 @@ public:
     return "";
   }
 
+  /// Where the arena of the device's memory begins; null where there is none.
+  virtual void *arena() { return nullptr; }
   /// Address of a buffer for a slot. Valid until the device is destroyed.
   virtual void *address(int32_t buffer, int32_t slot) = 0;
 

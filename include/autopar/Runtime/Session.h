@@ -125,8 +125,9 @@ public:
   bool hasOutputs() const;
 
   /// Copies the whole tensor, row-major, to the ranks of this process; it stays until it is set
-  /// again. BadInput names the expected type, shape and size, for an unknown name all inputs, and
-  /// the first value that is outside of the input's limits.
+  /// again, or a session beside this one was given inputs or ran. BadInput names the expected type,
+  /// shape and size, for an unknown name all inputs, and the first value that is outside of the
+  /// input's limits.
   Status setInput(const std::string &name, DataType dtype, const std::vector<int64_t> &shape,
                   const void *data);
 

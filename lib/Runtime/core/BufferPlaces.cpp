@@ -17,6 +17,8 @@ namespace {
 /// No buffer is aligned to more, so what moves keeps its place between multiples of it.
 constexpr int64_t kStep = kCudaScratchAlignment;
 
+int64_t roundedUp(int64_t bytes) { return (bytes + kStep - 1) / kStep * kStep; }
+
 const Entry *loadOf(const Program &program) {
   for (const Entry &entry : program.entries)
     if (entry.name == "load")
@@ -49,37 +51,56 @@ std::vector<bool> usedBuffers(const Program &program, const std::vector<bool> &l
 
 } // namespace
 
-BufferPlaces::BufferPlaces(const Program &program) : bytes(program.arenaBytes) {
+BufferPlaces::BufferPlaces(const Program &program)
+    : bytes(program.arenaBytes), own(workspaceOf(program)) {
   for (const Buffer &buffer : program.buffers)
     offsets.push_back(buffer.offset);
 }
 
+/// Gives buffers places behind what the arenas have. What overlaps moves together, and what is so
+/// close that moving it would gain nothing.
+void BufferPlaces::place(const Program &program, std::vector<int32_t> buffers) {
+  auto at = [&](int32_t i) -> const Buffer & { return program.buffers[size_t(i)]; };
+  std::sort(buffers.begin(), buffers.end(), [&](int32_t a, int32_t b) {
+    return std::pair(at(a).space, at(a).offset) < std::pair(at(b).space, at(b).offset);
+  });
+  int64_t moved = 0, end = 0;
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const Buffer &buffer = at(buffers[i]);
+    int64_t &top = bytes[size_t(buffer.space)];
+    bool isNew = i == 0 || at(buffers[i - 1]).space != buffer.space || buffer.offset >= end + kStep;
+    if (isNew)
+      moved = roundedUp(top) + buffer.offset % kStep - buffer.offset;
+    int64_t ownEnd = buffer.offset + (buffer.slots - 1) * buffer.slotStride + buffer.bytes;
+    end = isNew ? ownEnd : std::max(end, ownEnd);
+    offsets[size_t(buffers[i])] = buffer.offset + moved;
+    top = std::max(top, ownEnd + moved);
+  }
+}
+
 BufferPlaces::BufferPlaces(const Program &program, const HeldElsewhere &elsewhere,
-                           const std::vector<bool> &leftOut)
+                           const std::vector<bool> &leftOut, Workspace lent)
     : offsets(program.buffers.size(), -1), outside(program.buffers.size()) {
   for (auto [buffer, address] : elsewhere)
     outside[size_t(buffer)] = static_cast<uint8_t *>(address);
-  std::vector<bool> used = usedBuffers(program, leftOut);
-  std::vector<int32_t> own;
+  std::vector<bool> used = usedBuffers(program, leftOut), lasts = lastingBuffers(program);
+  std::vector<int32_t> lasting, ofSteps;
   for (size_t i = 0; i < used.size(); ++i)
-    if (used[i] && !outside[i])
-      own.push_back(int32_t(i));
-  auto at = [&](int32_t i) -> const Buffer & { return program.buffers[size_t(i)]; };
-  std::sort(own.begin(), own.end(), [&](int32_t a, int32_t b) {
-    return std::pair(at(a).space, at(a).offset) < std::pair(at(b).space, at(b).offset);
-  });
-  // What overlaps moves together, and what is so close that moving it would gain nothing.
-  int64_t moved = 0, end = 0;
-  for (size_t i = 0; i < own.size(); ++i) {
-    const Buffer &buffer = at(own[i]);
-    int64_t &top = bytes[size_t(buffer.space)];
-    bool isNew = i == 0 || at(own[i - 1]).space != buffer.space || buffer.offset >= end + kStep;
-    if (isNew)
-      moved = (top + kStep - 1) / kStep * kStep + buffer.offset % kStep - buffer.offset;
-    int64_t ownEnd = buffer.offset + (buffer.slots - 1) * buffer.slotStride + buffer.bytes;
-    end = isNew ? ownEnd : std::max(end, ownEnd);
-    offsets[size_t(own[i])] = buffer.offset + moved;
-    top = std::max(top, ownEnd + moved);
+    if (used[i] && !outside[i]) {
+      bool isOfStep = !lasts[i] && program.buffers[i].space == Space::Device;
+      (isOfStep ? ofSteps : lasting).push_back(int32_t(i));
+    }
+  place(program, lasting);
+  int64_t &top = bytes[size_t(Space::Device)], lastingEnd = top;
+  top = roundedUp(top);
+  own.offset = top;
+  place(program, ofSteps);
+  own.bytes = top - own.offset;
+  if (lent.bytes >= own.bytes && !ofSteps.empty()) {
+    for (int32_t buffer : ofSteps)
+      outside[size_t(buffer)] = lent.address + (offsets[size_t(buffer)] - own.offset);
+    top = lastingEnd;
+    isBorrowing = true;
   }
   for (size_t i = 0; i < program.buffers.size(); ++i) {
     auto root = size_t(program.rootOf(int32_t(i)));

@@ -66,7 +66,7 @@ Result<std::unique_ptr<Session>> Session::open(const std::string &path, SessionO
 Result<std::unique_ptr<Session>> Session::open(Reader reader, SessionOptions options) {
   auto state = std::make_shared<State>(std::move(reader), std::move(options));
   if (const Session *beside = state->options.beside)
-    state->beside = beside->state;
+    std::tie(state->beside, state->turn) = std::tie(beside->state, beside->state->turn);
   if (Status status = state->open(); !status.isOk())
     return status;
   return std::unique_ptr<Session>(new Session(std::move(state)));
@@ -90,6 +90,7 @@ Status Session::State::open() {
     programs.emplace_back(reader.program(rankClass));
   createRanks();
   AUTOPAR_RETURN_IF_ERROR(checkBeside());
+  takeTurn();
   AUTOPAR_RETURN_IF_ERROR(loadKernels());
   AUTOPAR_RETURN_IF_ERROR(collectPorts());
   findEvaluated();
@@ -382,6 +383,8 @@ Session::Session(std::shared_ptr<State> state) : state(std::move(state)) {}
 Session::~Session() = default;
 /// NCCL's communicators end together.
 Session::State::~State() {
+  if (*turn == this)
+    *turn = nullptr;
   std::vector<std::thread> threads;
   for (LocalRank &rank : ranks)
     if (rank.forDevice)

@@ -2,6 +2,8 @@
 // Sessions of one model in one process: what lasts is held once.
 #include "SessionState.h"
 
+#include "autopar/Artifact/CudaScratch.h"
+
 #include <algorithm>
 
 namespace autopar::runtime {
@@ -30,17 +32,23 @@ std::vector<LastingValue> Session::State::lastingValues(const LocalRank &rank) c
   return artifact::lastingValues(reader, rank.rank, facts);
 }
 
+/// The rank of the session beside this one that is on the same device; null where there is none.
+const LocalRank *Session::State::rankBeside(const LocalRank &rank) const {
+  // Devices of two kinds, and parts of different numbers of ranks, have nothing in common.
+  bool isAlike = beside && beside->reader.worldSize() == reader.worldSize() &&
+                 beside->reader.target().isCuda() == reader.target().isCuda();
+  return isAlike ? &beside->ranks[size_t(&rank - ranks.data())] : nullptr;
+}
+
 HeldElsewhere Session::State::findElsewhere(const LocalRank &rank) const {
   HeldElsewhere elsewhere;
-  // Devices of two kinds, and parts of different numbers of ranks, have nothing in common.
-  if (!beside || beside->reader.worldSize() != reader.worldSize() ||
-      beside->reader.target().isCuda() != reader.target().isCuda())
+  const LocalRank *other = rankBeside(rank);
+  if (!other)
     return elsewhere;
-  const LocalRank &other = beside->ranks[size_t(&rank - ranks.data())];
   const Program &program = reader.programOfRank(rank.rank),
-                &otherProgram = beside->reader.programOfRank(other.rank);
+                &otherProgram = beside->reader.programOfRank(other->rank);
   std::map<std::string, int32_t> held;
-  for (const LastingValue &value : beside->lastingValues(other))
+  for (const LastingValue &value : beside->lastingValues(*other))
     held.emplace(value.identity.hex(), value.buffer);
   for (const LastingValue &value : lastingValues(rank)) {
     auto found = held.find(value.identity.hex());
@@ -49,30 +57,62 @@ HeldElsewhere Session::State::findElsewhere(const LocalRank &rank) const {
     const Buffer &own = program.buffers[size_t(value.buffer)],
                  &its = otherProgram.buffers[size_t(found->second)];
     if (own.space == its.space && own.slots == 1 && its.slots == 1)
-      elsewhere[value.buffer] = other.device->address(found->second, 0);
+      elsewhere[value.buffer] = other->device->address(found->second, 0);
   }
   return elsewhere;
+}
+
+/// What is offered of an arena.
+static Workspace workspaceIn(void *arena, const ByteRange &range) {
+  auto begin = uintptr_t(arena) + uintptr_t(range.offset);
+  uintptr_t aligned =
+      (begin + kCudaScratchAlignment - 1) / kCudaScratchAlignment * kCudaScratchAlignment;
+  int64_t left = range.bytes - int64_t(aligned - begin);
+  if (!arena || left <= 0)
+    return {};
+  return {reinterpret_cast<uint8_t *>(aligned), left};
 }
 
 Status Session::State::prepareDevice(LocalRank &rank) {
   const Program &program = reader.programOfRank(rank.rank);
   const RankTable &table = reader.rank(rank.rank);
   rank.elsewhere = findElsewhere(rank);
-  std::vector<bool> leftOut;
   BufferPlaces places(program);
-  if (!rank.elsewhere.empty()) {
+  std::vector<bool> leftOut;
+  if (const LocalRank *other = rankBeside(rank)) {
     leftOut = leftOutOfLoad(program, rank.elsewhere);
-    places = BufferPlaces(program, rank.elsewhere, leftOut);
+    BufferPlaces common(program, rank.elsewhere, leftOut, other->workspace);
+    bool gains = common.borrows() || !rank.elsewhere.empty();
+    if (gains)
+      places = std::move(common);
+    else
+      leftOut.clear();
+    if (places.borrows())
+      rank.workspace = other->workspace;
   }
   for (size_t space = 0; space < kSpaceCount; ++space)
     rank.arenaBytes[space] = places.arenaBytes(Space(space));
   AUTOPAR_RETURN_IF_ERROR(rank.device->prepare(program, places, table.rankValues));
   AUTOPAR_RETURN_IF_ERROR(connectDevices(rank));
+  if (!places.borrows())
+    rank.workspace = workspaceIn(rank.device->arena(), places.workspace());
   rank.executor = std::make_unique<Executor>(programs[size_t(table.rankClass)], table, rank.rank,
                                              *rank.device, rank.communicatorOfSteps(), *parameters);
-  if (!rank.elsewhere.empty())
+  if (!leftOut.empty())
     rank.executor->leaveOut(std::move(leftOut), places);
   return Status::ok();
+}
+
+/// From now on inputs and outputs are this session's; those of others are gone.
+void Session::State::takeTurn() {
+  if (*turn == this)
+    return;
+  for (State *one : {*turn, this})
+    if (one) {
+      one->inputsGiven.clear();
+      one->outputData.clear();
+    }
+  *turn = this;
 }
 
 bool Session::sharesState(const std::string &wanted) const {

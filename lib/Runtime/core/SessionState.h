@@ -23,6 +23,7 @@ struct LocalRank {
   std::unique_ptr<Device> device;
   HeldElsewhere elsewhere; ///< what the session beside this one holds
   std::array<int64_t, artifact::kSpaceCount> arenaBytes{};
+  Workspace workspace; ///< for sessions beside this one too, in turn
   /// Under way while ranks are connected. In front of the communicator, which may use them as long
   /// as it lives when others fail.
   std::list<std::vector<uint8_t>> messages;
@@ -47,6 +48,8 @@ struct Session::State {
   artifact::Reader reader;
   SessionOptions options;
   std::shared_ptr<const State> beside; ///< of the session whose memory this one uses; may be null
+  /// Whose inputs and outputs are in the memory that sessions beside each other have in common.
+  std::shared_ptr<State *> turn = std::make_shared<State *>(nullptr);
   std::unique_ptr<ParameterStore> parameters;
   std::vector<std::shared_ptr<const KernelLibrary>> kernels; ///< per class, null where unused
   std::vector<SharedProgram> programs;                       ///< per class
@@ -78,7 +81,9 @@ struct Session::State {
   Status createDevice(LocalRank &rank);
   Status checkBeside() const;
   std::vector<artifact::LastingValue> lastingValues(const LocalRank &rank) const;
+  const LocalRank *rankBeside(const LocalRank &rank) const;
   HeldElsewhere findElsewhere(const LocalRank &rank) const;
+  void takeTurn();
   Status prepareDevice(LocalRank &rank);
   Result<std::vector<uint8_t>> gatherFromAll(LocalRank &rank, const std::vector<uint8_t> &own);
   Status connectDevices(LocalRank &rank);

@@ -82,6 +82,7 @@ Status Session::State::checkInputsGiven() const {
 }
 
 Status Session::State::runStep(int64_t step, StepKind kind) {
+  takeTurn();
   return drive(
       [&](LocalRank &rank) {
         rank.executor->startStep(step, kind);
@@ -98,6 +99,7 @@ Status Session::loadWeights(Initializer initializer) {
   AUTOPAR_RETURN_IF_ERROR(initializer.check(state->reader.ports()));
   state->parameters->setInitializer(initializer);
   state->options.initializer = std::move(initializer);
+  state->takeTurn();
   state->inputsGiven.clear();
   AUTOPAR_RETURN_IF_ERROR(state->drive(
       [](LocalRank &rank) {

@@ -83,6 +83,7 @@ Status Session::setLearningRate(double rate) {
 /// Straight to where the ranks of this process keep it; there it stays, step after step.
 Status Session::State::writeInput(const TensorSpec &spec, const BoxReader &read,
                                   const void *whole) {
+  takeTurn();
   std::vector<Status> written(ranks.size(), Status::ok());
   workers->run([&](int32_t worker) {
     for (size_t i = size_t(worker); i < ranks.size(); i += size_t(workers->count()))
@@ -245,6 +246,9 @@ Status Session::State::collect(LocalRank &rank) {
 }
 
 Status Session::collectOutputs() {
+  if (*state->turn != state.get())
+    return Status::badInput(state->reader.path() + ": its outputs are gone, as a session beside it "
+                                                   "was given inputs or ran since");
   if (hasOutputs())
     for (const TensorSpec &spec : state->outputs) {
       OutputTensor &output = state->outputData[spec.name];

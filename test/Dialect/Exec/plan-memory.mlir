@@ -1,15 +1,15 @@
 // RUN: autopar-opt %s --pass-pipeline="builtin.module(exec.program(autopar-plan-memory))" | FileCheck %s
 
-// Buffers that are never live together share bytes; what load leaves for step does not; ports live
-// through the whole step.
+// Buffers that are never live together share bytes; what load leaves for step does not, and lies
+// below all else; ports live through the whole step.
 
 // CHECK: exec.program @p arena [320, 0, 0]
-// CHECK: "x" device bytes 64 at 0
-// CHECK: "a" device bytes 64 at 64
-// CHECK: "b" device bytes 64 at 128
-// CHECK: "c" device bytes 64 at 64
-// CHECK: "read" device bytes 128 at 0
-// CHECK: "w" device bytes 64 at 192
+// CHECK: "x" device bytes 64 at 64
+// CHECK: "a" device bytes 64 at 128
+// CHECK: "b" device bytes 64 at 192
+// CHECK: "c" device bytes 64 at 128
+// CHECK: "read" device bytes 128 at 64
+// CHECK: "w" device bytes 64 at 0
 // CHECK: "y" device bytes 64 at 256
 // CHECK-NOT: "unused"
 exec.program @p threads 1 {
@@ -220,5 +220,29 @@ exec.program @collective threads 1 {
     exec.launch @k(%x) -> (%next) extent 1 {us = 128.0 : f64}
     exec.launch @k(%next) -> (%large) extent 1 {us = 4096.0 : f64}
     exec.launch @k(%large, %y) -> (%y) extent 1 {us = 320.0 : f64}
+  }
+}
+
+// Where that takes more memory, as what is read for it would need room of its own, it has any place.
+
+// CHECK: exec.program @large_read arena [320, 0, 0]
+// CHECK: "read" device bytes 256 at 0
+// CHECK: "v" device bytes 128 at 0
+exec.program @large_read threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<16xf32>
+  %read = exec.buffer "read" device bytes 256 : tensor<64xf32>
+  %w = exec.buffer "w" device bytes 64 : tensor<16xf32>
+  %v = exec.buffer "v" device bytes 128 : tensor<32xf32>
+  %y = exec.buffer "y" device bytes 64 : tensor<16xf32>
+  exec.port input "x" %x : tensor<16xf32>
+  exec.port output "y" %y : tensor<16xf32>
+  exec.port parameter "w" : tensor<64xf32>
+  exec.entry @load {
+    exec.read "w" -> %read
+    exec.launch @k(%read) -> (%w) extent 1
+    exec.launch @k(%w) -> (%v) extent 1
+  }
+  exec.entry @step {
+    exec.launch @k(%x, %w, %v) -> (%y) extent 1
   }
 }

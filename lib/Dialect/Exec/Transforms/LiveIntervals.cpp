@@ -82,6 +82,7 @@ void LiveIntervals::findLives(ProgramOp program) {
     } else if (interval.first < stepBegins && interval.last >= stepBegins) {
       interval.last = kForever;
     }
+    interval.lasts = interval.first < stepBegins && interval.last == kForever;
   }
 }
 

@@ -28,6 +28,7 @@ struct Interval {
   bool isSentInRound = false; ///< that is run several times
   int64_t bytes = 0;
   int64_t offset = -1;
+  bool lasts = false;         ///< from before the first step on
   Interval *within = nullptr; ///< of the buffer whose bytes this one continues
 
   void include(int64_t time) {

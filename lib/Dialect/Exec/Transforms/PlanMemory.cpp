@@ -218,41 +218,67 @@ private:
     });
   }
 
-  int64_t planSpace(LiveIntervals &intervals, Space space) {
-    SmallVector<Interval *> order;
+  /// Buffers of a space: those that have a place for good, one behind the other, and the others in
+  /// the order in which they look for one.
+  struct Order {
+    SmallVector<std::pair<Interval *, int64_t>> fixed; ///< with their offsets
+    std::vector<Interval *> rest;
+    int64_t base = 0; ///< where the rest begins
+  };
+
+  /// Buffers that live forever meet everything: they go first, below the rest. So may those that
+  /// load makes for all steps: what is left is one piece then, which programs beside each other may
+  /// have in common.
+  Order orderOf(LiveIntervals &intervals, Space space, bool madeAreFixed) const {
+    auto isFixed = [&](const Interval *interval) {
+      return interval->lasts && (madeAreFixed || interval->first == 0);
+    };
+    SmallVector<Interval *> all;
     for (auto &[op, interval] : intervals.all())
       if (!interval.within && interval.buffer.getSpace() == space &&
           (interval.last >= 0 || !op->use_empty()))
-        order.push_back(&interval);
-    // Buffers that live forever meet everything: they go first, below the rest.
-    auto lasts = [](const Interval *interval) {
-      return interval->first == 0 && interval->last == kForever;
-    };
+        all.push_back(&interval);
     auto places = [&](const Interval *interval) {
-      return std::make_tuple(!lasts(interval), -interval->bytes, !intervals.isShared(interval),
+      return std::make_tuple(!isFixed(interval), -interval->bytes, !intervals.isShared(interval),
                              interval);
     };
-    llvm::sort(order, [&](const Interval *a, const Interval *b) { return places(a) < places(b); });
+    llvm::sort(all, [&](const Interval *a, const Interval *b) { return places(a) < places(b); });
     // The smaller a buffer the later it comes, so that all before it have sizes of its step.
-    int64_t base = 0;
-    for (Interval *interval : order) {
-      if (!lasts(interval))
+    Order order;
+    for (Interval *interval : all) {
+      if (!isFixed(interval)) {
+        order.rest.push_back(interval);
         continue;
-      interval->offset = base;
-      base += interval->bytes;
+      }
+      order.fixed.push_back({interval, order.base});
+      order.base += interval->bytes;
     }
-    base = llvm::alignTo(base, alignment);
-    std::vector<Interval *> rest;
-    for (Interval *interval : order) {
-      if (interval->offset >= 0)
-        continue;
-      if (interval->last < 0)
-        interval->include(0);
-      rest.push_back(interval);
-    }
+    order.base = llvm::alignTo(order.base, alignment);
+    return order;
+  }
+
+  int64_t planSpace(LiveIntervals &intervals, Space space) {
+    for (auto &[op, interval] : intervals.all())
+      if (!interval.within && interval.buffer.getSpace() == space && interval.last < 0 &&
+          !op->use_empty())
+        interval.include(0);
     std::vector<int64_t> offsets;
     auto itsLast = [](const Interval &) { return Sent(); };
-    int64_t peak = *place(intervals, rest, base, kForever, itsLast, offsets);
+    auto peakOf = [&](const Order &order) {
+      return *place(intervals, order.rest, order.base, kForever, itsLast, offsets);
+    };
+    Order order = orderOf(intervals, space, /*madeAreFixed=*/true);
+    int64_t peak = peakOf(order);
+    bool hasMade = llvm::any_of(order.fixed, [](auto &fixed) { return fixed.first->first > 0; });
+    if (hasMade) {
+      Order free = orderOf(intervals, space, /*madeAreFixed=*/false);
+      if (peakOf(free) < peak)
+        order = std::move(free);
+      peak = peakOf(order);
+    }
+    for (auto [interval, offset] : order.fixed)
+      interval->offset = offset;
+    const std::vector<Interval *> &rest = order.rest;
     // Bytes that messages read are spared where that takes next to no memory: as long as late ones
     // would read them, or at least as long as they should.
     int64_t memory = std::max(peak, static_cast<int64_t>(limit)), small = peak / kSmall;
@@ -266,7 +292,7 @@ private:
         return {interval.sent[lateness], interval.sentBefore[lateness]};
       };
       std::vector<int64_t> spared;
-      if (std::optional<int64_t> end = place(intervals, rest, base, most, sent, spared)) {
+      if (std::optional<int64_t> end = place(intervals, rest, order.base, most, sent, spared)) {
         offsets = std::move(spared);
         peak = *end;
         break;

@@ -108,6 +108,7 @@ public:
     return placeScratch();
   }
 
+  void *arena() override { return arenas[size_t(Space::Device)].data(); }
   void *address(int32_t buffer, int32_t slot) override {
     const Buffer &b = program->buffers[size_t(buffer)];
     return addresses[size_t(buffer)] + (b.slots > 1 ? slot * b.slotStride : 0);

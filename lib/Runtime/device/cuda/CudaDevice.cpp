@@ -76,6 +76,9 @@ public:
     return allocateWorkspaces();
   }
 
+  void *arena() override {
+    return reinterpret_cast<void *>(uintptr_t(arenas[size_t(Space::Device)]));
+  }
   void *address(int32_t buffer, int32_t slot) override {
     return reinterpret_cast<void *>(uintptr_t(at(buffer, slot)));
   }

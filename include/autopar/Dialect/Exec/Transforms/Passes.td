@@ -10,7 +10,8 @@ def PlanMemoryPass : Pass<"autopar-plan-memory", "mlir::exec::ProgramOp"> {
   let summary = "give every buffer its place in the arena";
   let description = [{
     A buffer lives from its first to its last instruction, `load` before `step`; parameters, constants and whatever
-    `load` leaves for `step` live on, inputs and outputs live through the whole step. Large buffers are
+    `load` leaves for `step` live on, inputs and outputs live through the whole step. What lives on lies below all else, or,
+    where the peak is lower so, what `load` makes lies anywhere. Of the others large buffers are
     placed first, each at the lowest offset (a multiple of 64; of `alignment` for buffers that are no smaller) that is free for as long as it lives.
     The arena's size is the exact peak. With a limit, a plan over it is refused, unless the caller only asks for its size. Who gets bytes that a message still reads waits
     for it, so those are left alone for about as long as the message takes on a slow link (small ones until the end of the
