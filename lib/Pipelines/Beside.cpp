@@ -46,21 +46,28 @@ static Status demandCut(Constraints &demands, const std::string &path, const Pla
   return demands.demand(path, "mesh", shapes);
 }
 
-Result<Constraints> mlir::autopar::meshesBeside(const std::string &path, int64_t devices) {
-  Result<artifact::Reader> other = artifact::Reader::open(path);
-  if (!other)
-    return other.status();
-  if (other->worldSize() != devices)
-    return Status::mismatch("--beside " + path + " is for " + std::to_string(other->worldSize()) +
-                            " ranks, this one for " + std::to_string(devices) +
-                            ": expected the same number");
-  Constraints demands;
-  if (other->plan().empty())
-    return demands;
-  Result<Plan> plan = Plan::fromJson(other->plan());
+Result<ProgramBeside> ProgramBeside::open(const std::string &path) {
+  Result<artifact::Reader> reader = artifact::Reader::open(path);
+  if (!reader)
+    return reader.status();
+  ProgramBeside program(reader.take());
+  if (program.reader.plan().empty())
+    return program;
+  Result<Plan> plan = Plan::fromJson(program.reader.plan());
   if (!plan)
     return plan.status().at(path);
-  AUTOPAR_RETURN_IF_ERROR(demandCut(demands, path, *plan));
+  program.plan = plan.take();
+  return program;
+}
+
+Result<Constraints> ProgramBeside::meshes(int64_t devices) const {
+  if (reader.worldSize() != devices)
+    return Status::mismatch("--beside " + reader.path() + " is for " +
+                            std::to_string(reader.worldSize()) + " ranks, this one for " +
+                            std::to_string(devices) + ": expected the same number");
+  Constraints demands;
+  if (plan)
+    AUTOPAR_RETURN_IF_ERROR(demandCut(demands, reader.path(), *plan));
   return demands;
 }
 
@@ -83,18 +90,12 @@ static std::optional<std::vector<AxisList>> reshaped(const std::vector<AxisList>
   return isAll ? std::optional(result) : std::nullopt;
 }
 
-Result<Constraints> mlir::autopar::shardingsBeside(const std::string &path, func::FuncOp function) {
-  Result<artifact::Reader> other = artifact::Reader::open(path);
-  if (!other)
-    return other.status();
+Constraints ProgramBeside::shardings(func::FuncOp function) const {
   Constraints demands;
-  if (other->plan().empty())
-    return demands;
-  Result<Plan> plan = Plan::fromJson(other->plan());
   if (!plan)
-    return plan.status().at(path);
+    return demands;
   llvm::StringMap<const artifact::Port *> ports;
-  for (const artifact::Port *port : other->ports())
+  for (const artifact::Port *port : reader.ports())
     if (isOfModel(*port))
       ports[port->name] = port;
   for (BlockArgument argument : function.getArguments()) {
@@ -106,7 +107,7 @@ Result<Constraints> mlir::autopar::shardingsBeside(const std::string &path, func
       continue;
     if (auto lists = reshaped(sharding->second.dims, port->shape,
                               cast<RankedTensorType>(argument.getType()).getShape()))
-      demands.demandSharding(path, name, std::move(*lists));
+      demands.demandSharding(reader.path(), name, std::move(*lists));
   }
   return demands;
 }
@@ -128,22 +129,18 @@ static void findForms(const artifact::Program &program, llvm::StringMap<HeldForm
       forms[port.name] = HeldForm::AsItIs;
 }
 
-Status mlir::autopar::holdAsBeside(const std::string &path, func::FuncOp function) {
-  Result<artifact::Reader> other = artifact::Reader::open(path);
-  if (!other)
-    return other.status();
-  if (other->target().isCuda())
-    return Status::ok(); // its library reads all weights as they are
+void ProgramBeside::tellForms(func::FuncOp function) const {
+  if (reader.target().isCuda())
+    return; // its library reads all weights as they are
   llvm::StringMap<HeldForm> forms;
-  for (int32_t rankClass = 0; rankClass < other->classCount(); ++rankClass)
-    findForms(other->program(rankClass), forms);
+  for (int32_t rankClass = 0; rankClass < reader.classCount(); ++rankClass)
+    findForms(reader.program(rankClass), forms);
   SignatureAttributes attributes = SignatureAttributes::ofArguments(function);
   for (BlockArgument argument : function.getArguments())
     if (auto form = forms.find(nameOfArgument(argument)); form != forms.end())
       attributes.set(argument.getArgNumber(), kHeldAttribute,
                      StringAttr::get(function.getContext(), nameOf(form->second)));
   attributes.write();
-  return Status::ok();
 }
 
 static std::vector<artifact::LastingValue> heldBy(const artifact::Reader &reader, int32_t rank) {
@@ -153,15 +150,12 @@ static std::vector<artifact::LastingValue> heldBy(const artifact::Reader &reader
   return lastingValues(reader, rank, facts);
 }
 
-Result<MemoryBeside> mlir::autopar::memoryBeside(const std::string &path) {
-  Result<artifact::Reader> reader = artifact::Reader::open(path);
-  if (!reader)
-    return reader.status();
+MemoryBeside ProgramBeside::memory() const {
   MemoryBeside memory{0, std::numeric_limits<int64_t>::max()};
-  for (int32_t rank = 0; rank < reader->worldSize(); ++rank) {
-    const artifact::Program &program = reader->programOfRank(rank);
+  for (int32_t rank = 0; rank < reader.worldSize(); ++rank) {
+    const artifact::Program &program = reader.programOfRank(rank);
     int64_t held = 0;
-    for (const artifact::LastingValue &value : heldBy(*reader, rank))
+    for (const artifact::LastingValue &value : heldBy(reader, rank))
       if (const artifact::Buffer &buffer = program.buffers[value.buffer];
           buffer.space == artifact::Space::Device)
         held += buffer.bytes;
@@ -172,22 +166,16 @@ Result<MemoryBeside> mlir::autopar::memoryBeside(const std::string &path) {
   return memory;
 }
 
-Result<int64_t> mlir::autopar::bytesHeldTogether(const std::string &path,
-                                                 const std::string &beside) {
-  Result<artifact::Reader> own = artifact::Reader::open(path),
-                           other = artifact::Reader::open(beside);
-  for (const Result<artifact::Reader> *reader : {&own, &other})
-    if (!*reader)
-      return reader->status();
+int64_t ProgramBeside::bytesInCommon(const artifact::Reader &other) const {
   int64_t least = std::numeric_limits<int64_t>::max();
-  for (int32_t rank = 0; rank < own->worldSize(); ++rank) {
+  for (int32_t rank = 0; rank < other.worldSize(); ++rank) {
     llvm::StringSet<> held;
-    for (const artifact::LastingValue &value : heldBy(*other, rank))
+    for (const artifact::LastingValue &value : heldBy(reader, rank))
       held.insert(value.identity.hex());
     int64_t bytes = 0;
-    for (const artifact::LastingValue &value : heldBy(*own, rank))
+    for (const artifact::LastingValue &value : heldBy(other, rank))
       if (held.contains(value.identity.hex()))
-        bytes += own->programOfRank(rank).buffers[value.buffer].bytes;
+        bytes += other.programOfRank(rank).buffers[value.buffer].bytes;
     least = std::min(least, bytes);
   }
   return least;

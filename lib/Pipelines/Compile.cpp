@@ -3,7 +3,6 @@
 #include "autopar/Pipelines/Compile.h"
 
 #include "BalanceStages.h"
-#include "Beside.h"
 #include "ChoosePipeline.h"
 #include "CompileKernels.h"
 #include "CompileSettings.h"
@@ -119,11 +118,8 @@ private:
         options.stopAfter >= info.phase) {
       AUTOPAR_RETURN_IF_ERROR(checkDemandedStages(
           *module, options.constraints, shardOptions.stages != 1 || !shardOptions.plan.empty()));
-      if (auto function = module->lookupSymbol<func::FuncOp>("main");
-          function && !options.beside.empty()) {
-        AUTOPAR_RETURN_IF_ERROR(settings.settleShardings(function));
-        AUTOPAR_RETURN_IF_ERROR(holdAsBeside(options.beside, function));
-      }
+      if (auto function = module->lookupSymbol<func::FuncOp>("main"))
+        AUTOPAR_RETURN_IF_ERROR(settings.settleBeside(function));
     }
     if (!runs(info.phase))
       return Status::ok();
@@ -371,15 +367,15 @@ private:
     uint64_t size = 0;
     if (!llvm::sys::fs::file_size(options.output, size))
       result.artifactBytes = size;
-    return options.beside.empty() ? Status::ok() : tellShared();
+    return settings.beside ? tellShared() : Status::ok();
   }
 
   Status tellShared() {
-    Result<int64_t> shared = bytesHeldTogether(options.output, options.beside);
-    if (!shared)
-      return shared.status();
-    result.sharedBytes = *shared;
-    if (*shared == 0)
+    Result<::autopar::artifact::Reader> own = ::autopar::artifact::Reader::open(options.output);
+    if (!own)
+      return own.status();
+    result.sharedBytes = settings.beside->bytesInCommon(*own);
+    if (result.sharedBytes == 0)
       emitWarning(module->getLoc())
           << "--beside " << options.beside
           << ": nothing is held together with it: expected a program of the same model, of the "

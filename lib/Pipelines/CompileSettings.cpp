@@ -2,7 +2,6 @@
 // See the header. What cannot go together is refused before anything is read of the model.
 #include "CompileSettings.h"
 
-#include "Beside.h"
 #include "autopar/Conversion/KernelsToCpu.h"
 #include "autopar/Conversion/KernelsToCuda.h"
 #include "autopar/Import/Onnx/MultiDevice.h"
@@ -25,7 +24,7 @@ CompileSettings::CompileSettings(const CompileOptions &options)
 Status CompileSettings::read(MLIRContext &context) {
   AUTOPAR_RETURN_IF_ERROR(readProfile());
   AUTOPAR_RETURN_IF_ERROR(chooseCluster());
-  AUTOPAR_RETURN_IF_ERROR(leaveRoomBeside());
+  AUTOPAR_RETURN_IF_ERROR(openBeside());
   AUTOPAR_RETURN_IF_ERROR(chooseTarget());
   AUTOPAR_RETURN_IF_ERROR(readPlan(context));
   bool trains = options.train || options.startAt > Phase::Train;
@@ -115,19 +114,21 @@ Status CompileSettings::chooseCluster() {
 }
 
 /// Both programs are to fit together: what only the other one has is not for this one.
-Status CompileSettings::leaveRoomBeside() {
+Status CompileSettings::openBeside() {
   if (options.beside.empty())
     return Status::ok();
-  Result<MemoryBeside> other = memoryBeside(options.beside);
-  if (!other)
-    return other.status();
+  Result<ProgramBeside> opened = ProgramBeside::open(options.beside);
+  if (!opened)
+    return opened.status();
+  beside = opened.take();
+  MemoryBeside other = beside->memory();
   if (options.memoryLimit > 0)
-    shard.memoryLimit = lower.memoryLimit = other->mostBeside(options.memoryLimit);
+    shard.memoryLimit = lower.memoryLimit = other.mostBeside(options.memoryLimit);
   if (!cluster)
     return Status::ok();
   for (::autopar::DeviceType &type : cluster->deviceTypes)
     type.reservedBytes =
-        std::max<int64_t>(0, type.memoryBytes - other->mostBeside(type.usableBytes()));
+        std::max<int64_t>(0, type.memoryBytes - other.mostBeside(type.usableBytes()));
   shard.cluster = cluster->toJson();
   if (options.memoryLimit == 0)
     lower.memoryLimit = cluster->mostUsableBytes();
@@ -235,8 +236,8 @@ Status CompileSettings::readPlan(MLIRContext &context) {
           << "search";
   }
   // A whole plan says by itself where parameters are.
-  if (!options.beside.empty() && options.plan.empty()) {
-    Result<::autopar::Constraints> held = meshesBeside(options.beside, deviceCount());
+  if (beside && options.plan.empty()) {
+    Result<::autopar::Constraints> held = beside->meshes(deviceCount());
     if (!held)
       return held.status();
     AUTOPAR_RETURN_IF_ERROR(demands.demand(*held));
@@ -331,13 +332,13 @@ void CompileSettings::settleDemands() {
   shard.constraints = ofSearch.toText();
 }
 
-Status CompileSettings::settleShardings(func::FuncOp function) {
+Status CompileSettings::settleBeside(func::FuncOp function) {
+  if (!beside)
+    return Status::ok();
+  beside->tellForms(function);
   if (!options.plan.empty())
     return Status::ok();
-  Result<::autopar::Constraints> held = shardingsBeside(options.beside, function);
-  if (!held)
-    return held.status();
-  AUTOPAR_RETURN_IF_ERROR(demands.demand(*held));
+  AUTOPAR_RETURN_IF_ERROR(demands.demand(beside->shardings(function)));
   settleDemands();
   return Status::ok();
 }

@@ -3,6 +3,8 @@
 // the kind of program, and what a plan or constraints demand.
 #pragma once
 
+#include "Beside.h"
+
 #include "autopar/Cost/Cluster.h"
 #include "autopar/Cost/ProfileDatabase.h"
 #include "autopar/Pipelines/Compile.h"
@@ -19,8 +21,8 @@ public:
   ::autopar::Status read(MLIRContext &context);
   /// A plan in degrees demands more once the samples of a step are known.
   ::autopar::Status settleBatch(std::optional<int64_t> samples);
-  /// What an artifact beside this one demands, once parameters have the shapes that are sharded.
-  ::autopar::Status settleShardings(func::FuncOp function);
+  /// What the program beside this one demands, once parameters have the shapes that are sharded.
+  ::autopar::Status settleBeside(func::FuncOp function);
 
   AutoShardOptions shard;
   LowerOptions lower;
@@ -28,13 +30,14 @@ public:
   std::optional<::autopar::Cluster> cluster; ///< of the search
   std::optional<::autopar::ProfileDatabase> profile;
   std::optional<::autopar::Degrees> degrees; ///< where the plan is in degrees
+  std::optional<ProgramBeside> beside;
 
 private:
   int64_t deviceCount() const;
   ::autopar::Status readProfile();
   ::autopar::Status believeMeasurements();
   ::autopar::Status chooseCluster();
-  ::autopar::Status leaveRoomBeside();
+  ::autopar::Status openBeside();
   ::autopar::Status chooseTarget();
   ::autopar::Status readPlan(MLIRContext &context);
   ::autopar::Status readDegrees();
