@@ -122,10 +122,10 @@ class Generator:
 
     def _read(self, rows: "_Rows") -> Dict[int, Optional[np.ndarray]]:
         """Takes into the caches what they lack of the texts; by row, the scores behind its last token, of those that lacked any."""
-        isLong = rows.lacking() > _port(self._step, IDS).shape[1]
-        session = self._prefill if isLong else self._step
+        is_long = rows.lacking() > _port(self._step, IDS).shape[1]
+        session = self._prefill if is_long else self._step
         if session is not self._latest:
-            for port in session.states:
+            for port in session.states if rows.lengths.any() else ():
                 if not self._step.shares_state(port.name):
                     session.set_state(port.name, self._latest.state(port.name))
             self._latest = session
