@@ -19,7 +19,7 @@ import numpy as np
 from . import building, comparison, reference
 from .building import BUILD, ROOT
 
-TARGETS = ("autopar-compile", "autopar-run")
+TARGETS = ("autopar-compile", "autopar-run", "autopar-translate", "autopar-profile", "autopar_runtime")  # what the README goes on with
 FOLDER = BUILD / "quickstart"
 LAYERS, HIDDEN, HEADS, VOCABULARY = 4, 256, 8, 5000
 BATCH, SEQ = 4, 64
