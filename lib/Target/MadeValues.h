@@ -4,6 +4,8 @@
 
 #include "InstructionEmitter.h"
 
+#include "mlir/IR/BuiltinOps.h"
+
 namespace mlir::autopar {
 
 /// Of the values that load makes of parameters alone and the steps read; nothing of those that

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "autopar/Transforms/HeldForm.h"
 
-#include "autopar/Transforms/Views.h"
+#include "autopar/Interfaces/ViewInterface.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
