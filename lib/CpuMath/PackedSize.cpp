@@ -14,33 +14,26 @@ using artifact::ConvolutionGeometry;
 using artifact::GroupedProductGeometry;
 using artifact::MatmulGeometry;
 
-static Result<MatmulCall> packingCall(MatmulGeometry geometry) {
-  geometry.packedB = true;
-  return MatmulCall::create(geometry);
-}
-static Result<ConvolutionCall> packingCall(ConvolutionGeometry geometry) {
-  geometry.packedW = true;
-  return ConvolutionCall::create(geometry);
-}
-
-template <typename Geometry>
+template <typename Call, typename Geometry>
 static Result<int64_t> bytesPacked(const Geometry &geometry) {
   ThreadCountScope threads(1);
-  auto call = packingCall(geometry);
+  auto call = Call::createPacking(geometry);
   if (!call)
     return call.status();
   return call->packedBytes();
 }
-Result<int64_t> packedBytes(const MatmulGeometry &geometry) { return bytesPacked(geometry); }
-Result<int64_t> packedBytes(const ConvolutionGeometry &geometry) { return bytesPacked(geometry); }
+Result<int64_t> packedBytes(const MatmulGeometry &geometry) {
+  return bytesPacked<MatmulCall>(geometry);
+}
+Result<int64_t> packedBytes(const ConvolutionGeometry &geometry) {
+  return bytesPacked<ConvolutionCall>(geometry);
+}
 
 std::string packedLayout(const artifact::Pack &pack) {
-  return std::visit(
-      [](const auto &geometry) {
-        auto call = packingCall(geometry);
-        return call ? call->packedLayout() : "";
-      },
-      pack.geometry);
+  auto layoutOf = [](const auto &call) { return call ? call->packedLayout() : ""; };
+  if (auto *geometry = std::get_if<MatmulGeometry>(&pack.geometry))
+    return layoutOf(MatmulCall::createPacking(*geometry));
+  return layoutOf(ConvolutionCall::createPacking(std::get<ConvolutionGeometry>(pack.geometry)));
 }
 
 Result<bool> isFast(const ConvolutionGeometry &geometry) {

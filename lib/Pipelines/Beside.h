@@ -20,7 +20,9 @@ struct MemoryBeside {
   int64_t common = 0; ///< that a program beside it may have in common with it, at least: those, and
                       ///< what lasts no longer than a step
   /// How much memory a program beside it may plan, so that both stay within `limit`.
-  int64_t mostBeside(int64_t limit) const { return std::max(limit - own, common); }
+  int64_t mostBeside(int64_t limit) const {
+    return std::max({limit - own, std::min(limit, common), int64_t{1}});
+  }
 };
 
 /// The artifact that another one is compiled to run beside.

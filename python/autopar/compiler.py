@@ -11,12 +11,11 @@ import subprocess
 import tempfile
 from typing import Any, Iterator, List, Mapping, Optional, Sequence, Union
 
-from .errors import Error
+from .errors import EXIT_USAGE, Error
 from .tools import find_tool
 from .training import Train
 
 PathLike = Union[str, "os.PathLike[str]"]
-EXIT_USAGE = 2
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,6 +18,9 @@ MEANINGS: Dict[int, str] = {
     78: "ranks, artifact or machine do not fit each other",
 }
 
+#: Of an Error: the call itself is wrong (docs/ExitCodes.md).
+EXIT_USAGE = 2
+
 
 class Error(Exception):
     """A request that AutoPar refused or could not finish.

@@ -23,10 +23,12 @@ class Generator:
     onnxruntime-genai's builder has: attention_mask [batch, room] and perhaps position_ids [batch, tokens]; or what Optimum's
     exports have, whose caches grow: attention_mask [batch, room + tokens] and position_ids.
 
-    step: the artifact for one token at a time, or, where caches do not grow, a few. prefill: one of the same model, batch and caches that takes more
-    tokens at once, for prompts; compiled beside `step`, both hold parameters and caches once. Without it prompts go through `step`. counts_positions: caches grow, and
-    the model counts positions by its attention mask, as bloom does, so that it takes none. threads, initializer: as for
-    Session. world: as for Session; every process gets the tokens. A context manager, or to be closed. Raises Error as Session does, 2 for artifacts that do not fit.
+    step: the artifact for one token at a time, or, where caches do not grow, a few.
+    prefill: one of the same model, batch and caches that takes more tokens at once, for prompts; compiled beside `step`, both hold
+    parameters and caches once. Without it prompts go through `step`.
+    counts_positions: caches grow, and the model counts positions by its attention mask, as bloom does, so that it takes none.
+    threads, initializer, world: as for Session; every process of a world gets the tokens.
+    A context manager, or to be closed. Raises Error as Session does, 2 for artifacts that do not fit.
     """
 
     def __init__(self, step: Path, prefill: Optional[Path] = None, *, counts_positions: bool = False, threads: int = 0,

@@ -12,10 +12,9 @@ from typing import Dict, Iterator, List, Mapping, NamedTuple, NoReturn, Optional
 import numpy as np
 
 from . import element_types, runtime_library
-from .errors import Error
+from .errors import EXIT_USAGE, Error
 from .world import World
 
-EXIT_USAGE = 2
 MOST_THREADS = 4096  # as autopar-run --threads
 MOST_STEPS = 1 << 40  # as autopar-run --steps
 

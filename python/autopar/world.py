@@ -6,9 +6,7 @@ from types import TracebackType
 from typing import Optional, Type
 
 from . import runtime_library
-from .errors import Error
-
-EXIT_USAGE = 2
+from .errors import EXIT_USAGE, Error
 
 
 class World:

@@ -63,7 +63,7 @@ def assert_computes_as_alone(path: pathlib.Path, step: autopar.Session, tokens: 
 
 
 @pytest.mark.parametrize("ranks,options", [(1, []), (2, []), (2, ["--mesh", "tensor=2"]), (4, ["--constrain", "mesh=data=2xtensor=2, weight-axis=tensor"]),
-                                           (2, ["--stages", "2"]), (1, ["--precision", "bf16"]), (2, ["--pack-weights=false"])])
+                                           (2, ["--stages", "2"]), (1, ["--precision", "bf16"]), (1, ["--pack-weights=false"]), (2, ["--pack-weights=false"])])
 def test_what_lasts_is_held_once(model: pathlib.Path, tmp_path: pathlib.Path, ranks: int, options: List[str]) -> None:
     first = build(model, tmp_path / "step.bin", 1, *options, ranks=ranks)
     kept = [option for option in options if option.startswith("--p") or option == "bf16"]  # the plan's part is said by --beside
@@ -72,8 +72,10 @@ def test_what_lasts_is_held_once(model: pathlib.Path, tmp_path: pathlib.Path, ra
         assert prefill.shared_bytes > step.own_bytes * 0.6
         assert prefill.own_bytes < prefill.shared_bytes
         assert all(prefill.shares_state(port.name) for port in prefill.states)
-        for mine, other in zip(caches(step), caches(prefill)):
-            np.testing.assert_array_equal(mine, other)
+        held = caches(prefill)
+        with autopar.Session(second, beside=step):  # what is opened later takes nothing back
+            for mine, other in zip(caches(step), held):
+                np.testing.assert_array_equal(mine, other)
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
@@ -154,8 +156,9 @@ def test_both_fit_into_one_limit_of_memory(tmp_path: pathlib.Path) -> None:
     slack = 64 * 1024
     build(path, tmp_path / "fits.bin", 8, "--memory-limit", str(together + slack), beside=first)
     build(path, tmp_path / "as-large.bin", 2, "--memory-limit", str(alone + slack), beside=first)
-    with pytest.raises(autopar.Error, match="over the limit of"):
-        build(path, tmp_path / "not.bin", 8, "--memory-limit", str(together - 8 * slack), beside=first)
+    for tokens, limit in ((8, together - 8 * slack), (2, alone // 2)):
+        with pytest.raises(autopar.Error, match="over the limit of"):
+            build(path, tmp_path / "not.bin", tokens, "--memory-limit", str(limit), beside=first)
     for name, memory, fits in (("a", together + slack, True), ("b", together - 8 * slack, False)):
         device = {"name": "device", "peak_flops_per_s": {"f32": 1e11}, "memory_bytes_per_s": 1e11, "memory_bytes": memory}
         cluster = {"kind": "autopar.cluster", "version": 1, "name": "small", "device_types": [device], "levels": [{"latency_us": 1, "bytes_per_s": 1e10}],
@@ -258,6 +261,10 @@ def test_other_weights_are_loaded_into_sessions_that_are_open(model: pathlib.Pat
         with autopar.Session(paths[1], initializer=weights, beside=programs.sessions[0]) as late:
             assert late.shared_bytes > MATRICES, "it has the same weights"
             np.testing.assert_array_equal(late.run(prompt(8))["logits"], expected)
+        weights_of(model, weights)
+        with autopar.Session(paths[1], initializer=weights, beside=programs.sessions[0]) as later:
+            assert later.shared_bytes < MATRICES, "the file has others now"
+            np.testing.assert_array_equal(later.run(prompt(8))["logits"], before)
 
 
 @pytest.mark.parametrize("ranks, options", [(1, []), (2, ["--mesh", "data=2"]), (2, ["--stages", "2"])])
@@ -278,6 +285,9 @@ def test_a_training_goes_on_at_another_length(tmp_path: pathlib.Path, ranks: int
         together = [float((short, long)[turn].run(batches[turn])["loss"]) for turn in turns]
         together.append(long.evaluate(batches[1])["loss"])
         long.save_checkpoint(tmp_path / "together")
+        state = long.state(long.states[0].name)
+        with autopar.Session(paths[1], beside=short) as late:
+            np.testing.assert_array_equal(late.state(late.states[0].name), state, "what is opened later takes nothing back")
     apart = []
     for turn in turns:
         with autopar.Session(paths[turn]) as session:

@@ -17,6 +17,11 @@ namespace autopar::cpumath {
 class MatmulCall {
 public:
   static Result<MatmulCall> create(const artifact::MatmulGeometry &geometry);
+  /// The same where b is packed: its pack() is what a Pack of the geometry does.
+  static Result<MatmulCall> createPacking(artifact::MatmulGeometry geometry) {
+    geometry.packedB = true;
+    return create(geometry);
+  }
 
   int64_t scratchBytes() const;
   int64_t packedBytes() const;
@@ -37,6 +42,11 @@ private:
 class ConvolutionCall {
 public:
   static Result<ConvolutionCall> create(const artifact::ConvolutionGeometry &geometry);
+  /// The same where w is packed.
+  static Result<ConvolutionCall> createPacking(artifact::ConvolutionGeometry geometry) {
+    geometry.packedW = true;
+    return create(geometry);
+  }
 
   int64_t scratchBytes() const;
   int64_t packedBytes() const;

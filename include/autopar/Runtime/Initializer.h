@@ -30,8 +30,8 @@ public:
   /// .safetensors file or of an index of several. The first pattern that fits a name decides. Usage
   /// points at the character that was not expected; NoInput and BadInput speak of files.
   static Result<Initializer> parse(const std::string &text);
-  /// What was parsed.
-  const std::string &spelling() const { return words; }
+  /// What was parsed and, of files, which versions of them: equal ones give equal values.
+  std::string identity() const;
 
   /// Whether it gives the values of this port.
   bool covers(const artifact::Port &port) const;

@@ -29,7 +29,8 @@ public:
   /// In order.
   std::vector<std::string> names() const;
 
-  std::string path; ///< as it was given
+  std::string path;    ///< as it was given
+  std::string version; ///< of the files: another once one of them is written anew
 
 private:
   std::vector<std::shared_ptr<const MappedFile>> files;

@@ -76,8 +76,10 @@ Status checkRoom(const char *what, const std::vector<runtime::TensorSpec> &tenso
   return Status::ok();
 }
 
-bool sharesAllState(const runtime::Session &session) {
-  return std::all_of(session.states().begin(), session.states().end(),
+/// Whether there is a state, and it is that of the session beside.
+bool sharesState(const runtime::Session &session) {
+  return !session.states().empty() &&
+         std::all_of(session.states().begin(), session.states().end(),
                      [&](const auto &state) { return session.sharesState(state.name); });
 }
 
@@ -138,7 +140,7 @@ int32_t autoparOpenWith(const char *path, const AutoParOptions *given, AutoParSe
     if (!opened)
       return opened.status();
     *session = new AutoParSession{opened.take()};
-    if (given->beside && sharesAllState(*(*session)->session))
+    if (given->beside && sharesState(*(*session)->session))
       (*session)->nextStep = given->beside->nextStep;
     takeRemarks(**session);
     return Status::ok();

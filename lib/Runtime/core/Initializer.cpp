@@ -90,6 +90,8 @@ Result<Initializer> Initializer::parse(const std::string &text) {
   return result;
 }
 
+std::string Initializer::identity() const { return words + (files ? " " + files->version : ""); }
+
 const Initializer::Rule *Initializer::ruleFor(const Port &port) const {
   for (const Rule &rule : rules)
     if (fits(rule.pattern.c_str(), port.name.c_str()))

@@ -27,7 +27,7 @@ std::vector<LastingValue> Session::State::lastingValues(const LocalRank &rank) c
   facts.layoutOf = [&](const Pack &pack) { return rank.device->packedLayout(program, pack); };
   facts.replacedBy = [&](const Port &port) {
     bool covers = options.initializer && options.initializer->covers(port);
-    return covers ? options.initializer->spelling() : "";
+    return covers ? options.initializer->identity() : "";
   };
   return artifact::lastingValues(reader, rank.rank, facts);
 }
@@ -77,16 +77,12 @@ Status Session::State::prepareDevice(LocalRank &rank) {
   const Program &program = reader.programOfRank(rank.rank);
   const RankTable &table = reader.rank(rank.rank);
   rank.elsewhere = findElsewhere(rank);
+  std::vector<bool> leftOut = leftOutOfLoad(program, rank.elsewhere);
   BufferPlaces places(program);
-  std::vector<bool> leftOut;
   if (const LocalRank *other = rankBeside(rank)) {
-    leftOut = leftOutOfLoad(program, rank.elsewhere);
     BufferPlaces common(program, rank.elsewhere, leftOut, other->workspace);
-    bool gains = common.borrows() || !rank.elsewhere.empty();
-    if (gains)
+    if (common.borrows() || !rank.elsewhere.empty())
       places = std::move(common);
-    else
-      leftOut.clear();
     if (places.borrows())
       rank.workspace = other->workspace;
   }
@@ -98,7 +94,7 @@ Status Session::State::prepareDevice(LocalRank &rank) {
     rank.workspace = workspaceIn(rank.device->arena(), places.workspace());
   rank.executor = std::make_unique<Executor>(programs[size_t(table.rankClass)], table, rank.rank,
                                              *rank.device, rank.communicatorOfSteps(), *parameters);
-  if (!leftOut.empty())
+  if (!rank.elsewhere.empty())
     rank.executor->leaveOut(std::move(leftOut), places);
   return Status::ok();
 }

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sys/stat.h>
 
 namespace autopar::runtime {
 namespace {
@@ -25,6 +26,11 @@ Status WeightFiles::add(const std::string &file,
   auto mapped = MappedFile::open(file);
   if (!mapped)
     return mapped.status();
+  struct stat info {};
+  if (stat(file.c_str(), &info) == 0)
+    version += std::to_string(info.st_dev) + ":" + std::to_string(info.st_ino) + ":" +
+               std::to_string(info.st_size) + ":" + std::to_string(info.st_mtim.tv_sec) + "." +
+               std::to_string(info.st_mtim.tv_nsec) + " ";
   auto entries = readSafetensors((*mapped)->data(), (*mapped)->size());
   if (!entries)
     return entries.status().at(file);

@@ -262,19 +262,18 @@ private:
       if (!interval.within && interval.buffer.getSpace() == space && interval.last < 0 &&
           !op->use_empty())
         interval.include(0);
-    std::vector<int64_t> offsets;
     auto itsLast = [](const Interval &) { return Sent(); };
-    auto peakOf = [&](const Order &order) {
+    auto peakOf = [&](const Order &order, std::vector<int64_t> &offsets) {
       return *place(intervals, order.rest, order.base, kForever, itsLast, offsets);
     };
+    std::vector<int64_t> offsets;
     Order order = orderOf(intervals, space, /*madeAreFixed=*/true);
-    int64_t peak = peakOf(order);
-    bool hasMade = llvm::any_of(order.fixed, [](auto &fixed) { return fixed.first->first > 0; });
-    if (hasMade) {
+    int64_t peak = peakOf(order, offsets);
+    if (llvm::any_of(order.fixed, [](auto &fixed) { return fixed.first->first > 0; })) {
+      std::vector<int64_t> freeOffsets;
       Order free = orderOf(intervals, space, /*madeAreFixed=*/false);
-      if (peakOf(free) < peak)
-        order = std::move(free);
-      peak = peakOf(order);
+      if (int64_t freePeak = peakOf(free, freeOffsets); freePeak < peak)
+        std::tie(order, peak, offsets) = std::tie(free, freePeak, freeOffsets);
     }
     for (auto [interval, offset] : order.fixed)
       interval->offset = offset;

@@ -254,15 +254,6 @@ private:
     return Status::ok();
   }
 
-  static Result<MatmulCall> packing(MatmulGeometry geometry) {
-    geometry.packedB = true;
-    return MatmulCall::create(geometry);
-  }
-  static Result<ConvolutionCall> packing(ConvolutionGeometry geometry) {
-    geometry.packedW = true;
-    return ConvolutionCall::create(geometry);
-  }
-
   Status createPack(const Pack &p) {
     auto keep = [&](auto &calls, auto call) {
       if (!call)
@@ -272,8 +263,9 @@ private:
       return Status::ok();
     };
     if (auto *g = std::get_if<MatmulGeometry>(&p.geometry))
-      return keep(matmuls, packing(*g));
-    return keep(convolutions, packing(std::get<ConvolutionGeometry>(p.geometry)));
+      return keep(matmuls, MatmulCall::createPacking(*g));
+    return keep(convolutions,
+                ConvolutionCall::createPacking(std::get<ConvolutionGeometry>(p.geometry)));
   }
 
   void *addressOrNull(int32_t buffer, int32_t slot) {
