@@ -110,6 +110,8 @@ public:
     return out;
   }
 
+  VaryingDim decode(const fb::VaryingDim &v) { return {v.dim(), text(v.extent()), v.least()}; }
+
   Port decode(const fb::Port &p) {
     Port out;
     out.role = enumeration(p.role(), Role::Metric, "port role");
@@ -128,6 +130,10 @@ public:
     out.modelShape = list(p.model_shape());
     if (p.transpose_of())
       out.transposeOf = text(p.transpose_of());
+    if (p.varying())
+      out.varying = tables<VaryingDim>(p.varying());
+    if (p.missing())
+      out.missing = text(p.missing());
     if (const fb::Source *s = p.source()) {
       out.source.kind = enumeration(s->kind(), SourceKind::Absent, "source kind");
       out.source.path = text(s->path());

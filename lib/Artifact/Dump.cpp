@@ -135,6 +135,11 @@ private:
       out << " guards";
     if (port.evaluated)
       out << " evaluated";
+    for (const VaryingDim &varying : port.varying)
+      out << " dimension " << varying.dim << " by \"" << varying.extent << "\" from "
+          << varying.least;
+    if (!port.missing.empty())
+      out << " missing of \"" << port.missing << '"';
     if (port.limits) {
       out << " within [" << port.limits->least << ", " << port.limits->most << "]";
       if (port.limits->exception)

@@ -45,6 +45,10 @@ public:
                             chunkVector, drawn);
   }
 
+  Offset<fb::VaryingDim> encode(const VaryingDim &v) {
+    return fb::CreateVaryingDim(builder, v.dim, builder.CreateString(v.extent), v.least);
+  }
+
   Offset<fb::Port> encode(const Port &p) {
     auto name = builder.CreateString(p.name);
     auto shape = builder.CreateVector(p.shape);
@@ -57,8 +61,19 @@ public:
     if (p.limits)
       limits = fb::CreateLimits(builder, p.limits->least, p.limits->most,
                                 p.limits->exception.has_value(), p.limits->exception.value_or(0));
+    Offset<flatbuffers::Vector<Offset<fb::VaryingDim>>> varying;
+    if (!p.varying.empty()) {
+      std::vector<Offset<fb::VaryingDim>> each;
+      for (const VaryingDim &dim : p.varying)
+        each.push_back(encode(dim));
+      varying = builder.CreateVector(each);
+    }
+    Offset<flatbuffers::String> missing;
+    if (!p.missing.empty())
+      missing = builder.CreateString(p.missing);
     return fb::CreatePort(builder, uint8_t(p.role), name, uint8_t(p.dtype), shape, p.buffer, source,
-                          p.guards, limits, p.microBatches, modelShape, transposeOf, p.evaluated);
+                          p.guards, limits, p.microBatches, modelShape, transposeOf, p.evaluated,
+                          varying, missing);
   }
 
   Offset<fb::MadeValue> encode(const MadeValue &v) {

@@ -149,6 +149,15 @@ private:
     bool isInteger = p.dtype >= DataType::I8 && p.dtype <= DataType::U64;
     if (p.limits && (p.role != Role::Input || !isInteger || p.limits->least > p.limits->most))
       return bad("only an input of integers may have limits, the lower one first");
+    if (!p.missing.empty() &&
+        (p.role != Role::Input || !p.shape.empty() || p.dtype != DataType::I64))
+      return bad("only an input that is an i64 scalar says how much of an extent is missing");
+    std::vector<int64_t> shape = p.callerShape();
+    for (const VaryingDim &varying : p.varying)
+      if ((p.role != Role::Input && p.role != Role::Output) || varying.dim < 0 ||
+          size_t(varying.dim) >= shape.size() || varying.least < 1 ||
+          varying.least > shape[size_t(varying.dim)])
+        return bad("only a dimension of an input or output varies, from 1 or more positions on");
     if (!p.modelShape.empty() &&
         (!isKept(p) || checkedBytes(p.modelShape, p.dtype) != checkedBytes(p.shape, p.dtype)))
       return bad(

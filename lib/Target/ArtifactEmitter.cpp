@@ -106,6 +106,12 @@ struct ProgramEmitter {
       if (auto shape = port.getModelShape())
         emitted.modelShape = listOf(*shape);
       emitted.transposeOf = port.getTransposeOf().value_or("").str();
+      if (auto varying = port.getVarying())
+        for (auto each : varying->getAsRange<DictionaryAttr>())
+          emitted.varying.push_back({static_cast<int32_t>(each.getAs<IntegerAttr>("dim").getInt()),
+                                     each.getAs<StringAttr>("extent").str(),
+                                     each.getAs<IntegerAttr>("least").getInt()});
+      emitted.missing = port.getMissing().value_or("").str();
       if (auto limits = port.getLimits()) {
         emitted.limits = artifact::Limits{(*limits)[0], (*limits)[1], {}};
         if (auto exception = port.getException())

@@ -9,7 +9,7 @@ import os
 import pathlib
 import subprocess
 import tempfile
-from typing import Any, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import Any, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .errors import EXIT_USAGE, Error
 from .tools import find_tool
@@ -30,18 +30,20 @@ class Compiled:
         return str(self.path)
 
 
-def _extent(name: str, extent: Any) -> int:
+def _extent(name: str, extent: Any) -> str:
     try:
-        return operator.index(extent)
+        if isinstance(extent, tuple) and len(extent) == 2:
+            return f"{operator.index(extent[0])}..{operator.index(extent[1])}"
+        return str(operator.index(extent))
     except TypeError:
-        raise Error(EXIT_USAGE, f"bind: the extent of '{name}' is a whole number, not {extent!r}") from None
+        raise Error(EXIT_USAGE, f"bind: the extent of '{name}' is a whole number, or (least, most), not {extent!r}") from None
 
 
 def compile(  # noqa: A001 - autopar.compile is the name users expect
     model: Union[PathLike, Any],
     output: PathLike = "compiled.bin",
     *,
-    bind: Optional[Mapping[str, int]] = None,
+    bind: Optional[Mapping[str, Union[int, Tuple[int, int]]]] = None,
     fix_inputs: Optional[Mapping[str, Union[bool, int, float]]] = None,
     ranks: Optional[int] = None,
     cluster: Optional[Union[PathLike, Mapping[str, Any]]] = None,
@@ -56,7 +58,7 @@ def compile(  # noqa: A001 - autopar.compile is the name users expect
 
     model: a path, or an `onnx.ModelProto`. The artifact refers to the model file for its weights, so a ModelProto is
       written beside the artifact, to `<output without suffix>.weights/model.onnx`.
-    bind: extents of symbolic dimensions, of the global batch: {"batch": 8}.
+    bind: extents of symbolic dimensions, of the global batch: {"batch": 8}; a range where each step decides: {"seq": (1, 128)}.
     fix_inputs: inputs that are always this number, and constants of the program: {"sr": 16000}.
     ranks: number of ranks on this machine; or cluster: a cluster file or its JSON as a dict. Neither: one rank.
     threads: threads per rank that the artifact may use (default 1).

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`autopar.Programs`: one model compiled for several batches or lengths; its parameters are held once."""
 
+import math
 from types import TracebackType
 from typing import Dict, List, Mapping, Optional, Tuple, Type
 
@@ -14,8 +15,8 @@ EXIT_DATA = 65
 
 
 class Programs:
-    """Artifacts of one model for different extents, as one: an input's shape says which of them runs. A context manager, or to be
-    closed.
+    """Artifacts of one model for different extents, as one: the shapes of inputs say which of them runs, the smallest that takes
+    them. A context manager, or to be closed.
 
     paths: the first as ever, the others compiled beside it (`compile(..., beside=first)`), so that all hold parameters and state once.
     threads, initializer, world: as for Session. Raises Error as Session does, 2 where two artifacts take the same shapes.
@@ -26,28 +27,27 @@ class Programs:
             raise Error(EXIT_USAGE, "expected at least one artifact")
         #: In the order of the paths.
         self.sessions: List[Session] = []
-        self._by_shapes: Dict[Tuple[Tuple[str, Tuple[int, ...]], ...], Session] = {}
         try:
             for path in paths:
                 beside = self.sessions[0] if self.sessions else None
                 session = Session(path, threads=threads, initializer=initializer, beside=beside, world=world)
                 self.sessions.append(session)
-                shapes = tuple(sorted((port.name, port.shape) for port in session.inputs))
-                if shapes in self._by_shapes:
-                    raise Error(EXIT_USAGE, f"{path} takes the same shapes as an artifact before it: {_text(shapes)}")
-                self._by_shapes[shapes] = session
+                if any(_taken(session) == _taken(other) for other in self.sessions[:-1]):
+                    raise Error(EXIT_USAGE, f"{path} takes the same shapes as an artifact before it: {_text(session)}")
         except BaseException:
             self.close()
             raise
+        self._by_size = sorted(self.sessions, key=lambda session: sum(math.prod(port.shape) for port in session.inputs))
 
     def run(self, inputs: Mapping[str, np.ndarray]) -> Dict[str, np.ndarray]:
-        """The outputs of the program that takes inputs of these shapes; Error 65 lists what the programs take where none does."""
-        shapes = tuple(sorted((name, np.shape(array)) for name, array in inputs.items()))
-        session = self._by_shapes.get(shapes)
-        if session is None:
-            taken = "; ".join(_text(known) for known in self._by_shapes)
-            raise Error(EXIT_DATA, f"no program takes {_text(shapes)}; the programs take {taken}: compile one more, or fill the inputs up")
-        return session.run(inputs)
+        """The outputs of the smallest program that takes inputs of these shapes; Error 65 lists what the programs take where none does."""
+        shapes = {name: np.shape(array) for name, array in inputs.items()}
+        for session in self._by_size:
+            if {port.name for port in session.inputs} == set(shapes) and all(port.takes(shapes[port.name]) for port in session.inputs):
+                return session.run(inputs)
+        given = ", ".join(f"{name} {list(shape)}" for name, shape in sorted(shapes.items()))
+        taken = "; ".join(_text(session) for session in self.sessions)
+        raise Error(EXIT_DATA, f"no program takes {given}; the programs take {taken}: compile one more, or fill the inputs up")
 
     def load_weights(self, initializer: Path) -> None:
         """Other parameters for all programs, as by Session.load_weights()."""
@@ -66,5 +66,12 @@ class Programs:
         self.close()
 
 
-def _text(shapes: Tuple[Tuple[str, Tuple[int, ...]], ...]) -> str:
-    return ", ".join(f"{name} {list(shape)}" for name, shape in shapes)
+def _taken(session: Session) -> List[Tuple[str, Tuple[int, ...], Tuple[int, ...]]]:
+    return sorted((port.name, port.least, port.shape) for port in session.inputs)
+
+
+def _text(session: Session) -> str:
+    def extents(least: Tuple[int, ...], most: Tuple[int, ...]) -> str:
+        return ", ".join(str(high) if low == high else f"{low}..{high}" for low, high in zip(least, most))
+
+    return ", ".join(f"{name} [{extents(least, most)}]" for name, least, most in _taken(session))

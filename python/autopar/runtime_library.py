@@ -11,7 +11,7 @@ from .errors import Error
 from .tools import find_library
 
 FILE = "libautopar_runtime.so"
-API_VERSION = 7
+API_VERSION = 8
 EXIT_MISSING = 69
 EXIT_MISMATCH = 78
 
@@ -50,6 +50,8 @@ _SIGNATURES = {
     "autoparOutputCount": (c_int32, [_SESSION]),
     "autoparInput": (c_int32, [_SESSION, c_int32, POINTER(Tensor)]),
     "autoparOutput": (c_int32, [_SESSION, c_int32, POINTER(Tensor)]),
+    "autoparInputLeast": (c_int32, [_SESSION, c_int32, POINTER(c_int64)]),
+    "autoparOutputShape": (c_int32, [_SESSION, c_int32, POINTER(c_int64)]),
     "autoparSetInput": (c_int32, [_SESSION, c_char_p, c_int32, c_int32, POINTER(c_int64), c_void_p]),
     "autoparRun": (c_int32, [_SESSION, c_int64]),
     "autoparSkipNonFinite": (None, [_SESSION, c_int32]),

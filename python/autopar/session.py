@@ -7,7 +7,7 @@ import os
 import threading
 import warnings
 from types import TracebackType
-from typing import Dict, Iterator, List, Mapping, NamedTuple, NoReturn, Optional, Tuple, Type, Union
+from typing import Dict, Iterator, List, Mapping, NamedTuple, NoReturn, Optional, Sequence, Tuple, Type, Union
 
 import numpy as np
 
@@ -25,6 +25,12 @@ class Port(NamedTuple):
     name: str
     dtype: np.dtype
     shape: Tuple[int, ...]
+    #: Of an input, the least that a step may be given of each dimension, of which `shape` is the most; () for all others.
+    least: Tuple[int, ...] = ()
+
+    def takes(self, shape: Sequence[int]) -> bool:
+        """Whether a step may be given an array of this shape."""
+        return len(shape) == len(self.shape) and all(map(lambda least, size, most: least <= size <= most, self.least, shape, self.shape))
 
 
 Path = Union[str, "os.PathLike[str]"]
@@ -71,13 +77,15 @@ class Session:
         #: Bytes of all ranks together: allocated here, and used of what the session beside this one holds.
         self.own_bytes: int = self._library.autoparOwnBytes(self._session)
         self.shared_bytes: int = self._library.autoparSharedBytes(self._session)
-        self.inputs = self._ports(self._library.autoparInputCount, self._library.autoparInput)
+        self.inputs = [port._replace(least=self._extents(self._library.autoparInputLeast, index, port))
+                       for index, port in enumerate(self._ports(self._library.autoparInputCount, self._library.autoparInput))]
         self.outputs = self._ports(self._library.autoparOutputCount, self._library.autoparOutput)
         self.states = self._ports(self._library.autoparStateCount, self._library.autoparState)
 
     def run(self, inputs: Mapping[str, np.ndarray], *, steps: int = 1, everywhere: bool = True) -> Dict[str, np.ndarray]:
         """Runs `steps` steps on the inputs, which must have the program's types and shapes; outputs of the last step.
 
+        Dimensions that were bound to a range have any extent within it, the same in all inputs, and so do they in the outputs.
         everywhere: of a world of several processes each gets the outputs; otherwise the first does, and the others get none.
         """
         if not _is_number(steps, 1, MOST_STEPS):
@@ -88,7 +96,7 @@ class Session:
             runtime_library.check(self._library.autoparRun(session, steps))
             if not everywhere and self._process_rank != 0:
                 return {}
-            outputs = {port.name: self._output(session, port) for port in self.outputs}
+            outputs = {port.name: self._output(session, index, port) for index, port in enumerate(self.outputs)}
             for array in outputs.values() if everywhere else ():
                 self._broadcast(session, array)
             return outputs
@@ -236,9 +244,14 @@ class Session:
         raise Error(element_types.EXIT_BAD_INPUT, f"there is no state {name!r}; " + (f"the states are {names}" if names else
                     "this program keeps nothing from step to step: compile it with --train or --carry"))
 
-    def _output(self, session: ctypes.c_void_p, port: Port) -> np.ndarray:
+    def _extents(self, function: "ctypes._FuncPointer", index: int, port: Port) -> Tuple[int, ...]:
+        extents = (ctypes.c_int64 * max(1, len(port.shape)))()
+        runtime_library.check(function(self._session, index, extents))
+        return tuple(extents[: len(port.shape)])
+
+    def _output(self, session: ctypes.c_void_p, index: int, port: Port) -> np.ndarray:
         """At the first process of a world; elsewhere an array to be filled."""
-        array = np.empty(port.shape, port.dtype)
+        array = np.empty(self._extents(self._library.autoparOutputShape, index, port), port.dtype)
         if self._process_rank == 0:
             runtime_library.check(
                 self._library.autoparGetOutput(session, port.name.encode(), array.ctypes.data, array.nbytes))

@@ -146,6 +146,7 @@ Result<CommandLine> Options::values() const {
       return usage("--fix-input: " + error);
   }
   options.bindings = import.bindings;
+  options.leastExtents = import.leastExtents;
   options.fixedInputs = import.fixedInputs;
   options.carry.assign(carry.begin(), carry.end());
   options.input = input;

@@ -2,6 +2,7 @@
 // Inputs from words of the command line, outputs to files.
 #include "Inputs.h"
 
+#include "autopar/Artifact/Verify.h"
 #include "autopar/Runtime/FloatElement.h"
 #include "autopar/Runtime/Npy.h"
 
@@ -158,8 +159,10 @@ Status writeOutputs(const runtime::Session &session, const std::string &folder) 
     for (char &c : file)
       if (c == '/' || c == '\0')
         c = '_';
+    std::vector<int64_t> shape = session.outputShape(spec);
     AUTOPAR_RETURN_IF_ERROR(
-        runtime::writeNpy(folder + "/" + file + ".npy", spec.dtype, spec.shape, *data, spec.bytes));
+        runtime::writeNpy(folder + "/" + file + ".npy", spec.dtype, shape, *data,
+                          artifact::checkedBytes(shape, spec.dtype).value_or(0)));
   }
   return Status::ok();
 }

@@ -19,12 +19,22 @@ using artifact::Reader;
 using nlohmann::ordered_json;
 
 ordered_json tensorJson(const artifact::Port &port) {
-  return {
+  ordered_json tensor = {
       {"name", port.name}, {"dtype", std::string(name(port.dtype))}, {"shape", port.callerShape()}};
+  for (const artifact::VaryingDim &varying : port.varying)
+    tensor["varying"].push_back(
+        {{"dim", varying.dim}, {"extent", varying.extent}, {"least", varying.least}});
+  return tensor;
 }
 
 std::string tensorText(const artifact::Port &port) {
-  return runtime::describe({runtime::TensorSpec{port.name, port.dtype, port.callerShape(), 0}});
+  return runtime::describe({runtime::TensorSpec{port.name, port.dtype, port.callerShape(), 0,
+                                                port.limits, port.varying}});
+}
+
+/// Whether whoever runs the program gives it.
+bool isGiven(const artifact::Port &port) {
+  return port.role == artifact::Role::Input && port.missing.empty();
 }
 
 double mib(int64_t bytes) { return double(bytes) / (1 << 20); }
@@ -81,7 +91,7 @@ Status reportDryRun(const Reader &reader, const RunOptions &options) {
   }
   for (const artifact::Port *each : reader.ports()) {
     const artifact::Port &port = *each;
-    if (port.role == artifact::Role::Input)
+    if (isGiven(port))
       inputs.push_back(tensorJson(port));
     if (port.role == artifact::Role::Output || port.role == artifact::Role::Metric)
       outputs.push_back(tensorJson(port));
@@ -106,7 +116,7 @@ Status reportDryRun(const Reader &reader, const RunOptions &options) {
                 static_cast<long long>(instructionCount(program)));
   }
   for (const artifact::Port *port : reader.ports())
-    if (port->role == artifact::Role::Input)
+    if (isGiven(*port))
       std::printf("input  %s\n", tensorText(*port).c_str());
     else if (port->role == artifact::Role::Output || port->role == artifact::Role::Metric)
       std::printf("output %s\n", tensorText(*port).c_str());

@@ -91,6 +91,14 @@ struct Limits {
   std::optional<int64_t> exception;
 };
 
+/// A dimension that has as many positions as a step is given: all that share the name of an extent
+/// miss equally many of those in their port's shape.
+struct VaryingDim {
+  int32_t dim = 0; ///< of the shape by which a caller knows the tensor
+  std::string extent;
+  int64_t least = 1; ///< positions
+};
+
 /// A named tensor that enters or leaves. The part that a rank holds stands in RankTable::ports at
 /// the same index.
 struct Port {
@@ -115,6 +123,10 @@ struct Port {
   /// Of a matrix that is a parameter or state: the name of the matrix in the model's source that it
   /// is the transpose of; empty where it is the source's own, or nothing is known.
   std::string transposeOf = {};
+  std::vector<VaryingDim> varying = {}; ///< inputs and outputs only
+  /// Of an input, an i64 scalar: the extent of which it says how many positions are missing; the
+  /// runtime sets it. Empty for all others.
+  std::string missing = {};
 
   /// The shape by which a caller knows the tensor.
   std::vector<int64_t> callerShape() const;

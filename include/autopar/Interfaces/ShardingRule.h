@@ -22,6 +22,14 @@ enum class FactorKind {
 };
 llvm::StringRef stringifyFactorKind(FactorKind kind);
 
+/// What operands may hold behind the end of a factor that needs replication, so that results in
+/// front of that end are what they would be if nothing stood there.
+enum class BehindEnd {
+  Nothing,  ///< it must be the end
+  Identity, ///< the identity of the factor's `reduction`
+  Anything,
+};
+
 /// One iteration dimension of an operation.
 struct Factor {
   int64_t size = 1;
@@ -30,6 +38,8 @@ struct Factor {
   /// Whether the factor may be split unevenly: the last shards then hold padding, which the
   /// partitioner fills with the identity of `reduction` where a reduction would see it.
   bool mayBeUneven = true;
+  /// Of a factor that needs replication.
+  BehindEnd behind = BehindEnd::Nothing;
   /// The operation's own local rewrite keeps padding out of the reduction.
   bool masksPadding = false;
   /// Operands that are partial values themselves where a reduction factor is split: what the

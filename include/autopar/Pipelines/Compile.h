@@ -23,6 +23,7 @@ struct CompileOptions {
   std::string output; ///< the artifact; or, with stopAfter, the MLIR text ("-": standard output,
                       ///< empty: nowhere)
   std::map<std::string, int64_t> bindings;        ///< symbolic dimension -> extent
+  std::map<std::string, int64_t> leastExtents;    ///< of extents that vary: the least
   std::map<std::string, std::string> fixedInputs; ///< input -> the number that it always is
   int64_t ranks = 0;   ///< ranks of this machine; 0 where `cluster` says it; 1 without either
   std::string cluster; ///< cluster file or presets:NAME

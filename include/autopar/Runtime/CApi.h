@@ -88,6 +88,15 @@ AUTOPAR_CAPI int32_t autoparInput(const AutoParSession *session, int32_t index,
 AUTOPAR_CAPI int32_t autoparOutput(const AutoParSession *session, int32_t index,
                                    AutoParTensor *tensor);
 
+/* Of an input, how many positions each of its dimensions has at least: as many as its shape says,
+ * which is the most, or fewer where it was bound to a range. `least` has room for its rank. */
+AUTOPAR_CAPI int32_t autoparInputLeast(const AutoParSession *session, int32_t index,
+                                       int64_t *least);
+/* The shape that an output has since the last run: where inputs had fewer positions than the most,
+ * it has, too. `shape` has room for its rank. */
+AUTOPAR_CAPI int32_t autoparOutputShape(const AutoParSession *session, int32_t index,
+                                        int64_t *shape);
+
 /* Copies a whole input, row-major. Type and shape must be those of the program. */
 AUTOPAR_CAPI int32_t autoparSetInput(AutoParSession *session, const char *name, int32_t dtype,
                                      int32_t rank, const int64_t *shape, const void *data);
@@ -119,8 +128,8 @@ AUTOPAR_CAPI int32_t autoparExport(AutoParSession *session, const char *path);
 /* The same of the moving averages that the optimizer keeps of them (ema=0.999). 65: it keeps none.
  */
 AUTOPAR_CAPI int32_t autoparExportAverages(AutoParSession *session, const char *path);
-/* Copies a whole output into `data`, which has room for exactly `bytes`. In a world of several
- * processes outputs are at process 0. */
+/* Copies a whole output into `data`, which has room for exactly `bytes`, those of its shape. In a
+ * world of several processes outputs are at process 0. */
 AUTOPAR_CAPI int32_t autoparGetOutput(const AutoParSession *session, const char *name, void *data,
                                       int64_t bytes);
 /* What lasts from step to step: trained parameters, the optimizer's state, carried caches. Copied

@@ -71,6 +71,8 @@ struct TensorSpec {
   std::vector<int64_t> shape;
   int64_t bytes = 0;
   std::optional<artifact::Limits> limits = std::nullopt; ///< of the values of an input
+  /// Dimensions of which a step may be given fewer positions than `shape` has.
+  std::vector<artifact::VaryingDim> varying = {};
 };
 
 /// Bytes that one rank allocates.
@@ -125,9 +127,10 @@ public:
   bool hasOutputs() const;
 
   /// Copies the whole tensor, row-major, to the ranks of this process; it stays until it is set
-  /// again, or a session beside this one was given inputs or ran. BadInput names the expected type,
-  /// shape and size, for an unknown name all inputs, and the first value that is outside of the
-  /// input's limits.
+  /// again, or a session beside this one was given inputs or ran. Varying dimensions may have any
+  /// of their extents; run() refuses inputs that disagree about one. BadInput names the expected
+  /// type, shape and size, for an unknown name all inputs, and the first value that is outside of
+  /// the input's limits.
   Status setInput(const std::string &name, DataType dtype, const std::vector<int64_t> &shape,
                   const void *data);
 
@@ -165,7 +168,10 @@ public:
   /// Fetches the outputs of the last step into memory; with a transport, all ranks call it and rank
   /// 0 receives.
   Status collectOutputs();
-  /// The whole tensor, valid until the next run() or collectOutputs().
+  /// The shape of an output of the last step: that of its spec, with as many positions in varying
+  /// dimensions as the inputs had.
+  std::vector<int64_t> outputShape(const TensorSpec &output) const;
+  /// The whole tensor, of that shape, valid until the next run() or collectOutputs().
   Result<const void *> output(const std::string &name) const;
 
   /// Calls `visit` for every rank of this process, from several threads at once, with the boxes
@@ -208,7 +214,7 @@ private:
   std::shared_ptr<State> state; ///< also of sessions beside this one, for its memory
 };
 
-/// "input_ids: i64 [8,128]" for each, for messages.
+/// "input_ids: i64 [8,1..128]" for each, for messages.
 std::string describe(const std::vector<TensorSpec> &tensors);
 
 } // namespace autopar::runtime

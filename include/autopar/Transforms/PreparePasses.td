@@ -45,6 +45,26 @@ def PriceInProductsPass : Pass<"autopar-price-in-products", "mlir::func::FuncOp"
   ];
 }
 
+def MaskPaddingPass : Pass<"autopar-mask-padding", "mlir::func::FuncOp"> {
+  let summary = "keep what stands behind the end of varying extents out of what stands in front of it";
+  let description = [{
+    A dimension that `autopar.varying` names holds as many positions as a step is given, from `least` to all of its
+    extent; what stands behind them is arbitrary. Where an operation combines positions along it, the operand is
+    replaced there by what changes nothing: the identity of a sum or a maximum, -inf in front of a softmax that no
+    triangle guards. Positions counted from the end move. How many positions are missing is an argument that the runtime
+    sets (`autopar.missing`). Results get `autopar.varying`. What cannot be told is refused: a normalization along the
+    dimension, a reversal, windows. `autopar.varies`, `autopar.moves` and `autopar.decides` (see
+    `autopar/Transforms/VaryingExtents.h`) say which extents, slices and numbers follow; they are removed.
+
+    ```mlir
+    func.func @main(%x: tensor<8x4xf32> {autopar.name = "x", autopar.varying = [{dim = 0, extent = "n", least = 1} ]}) -> tensor<4xf32> {
+      %0 = autopar.reduce sum %x dims [0] : tensor<8x4xf32> -> tensor<4xf32>
+    ```
+    becomes the sum of a select between %x and zero, by an iota that is compared with 8 - %missing.
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+}
+
 def CarryStatePass : Pass<"autopar-carry-state", "mlir::ModuleOp"> {
   let summary = "make outputs what inputs are in the next step";
   let description = [{

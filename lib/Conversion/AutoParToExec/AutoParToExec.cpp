@@ -15,6 +15,7 @@
 #include "autopar/Transforms/LibraryContraction.h"
 #include "autopar/Transforms/ManyParts.h"
 #include "autopar/Transforms/Stages.h"
+#include "autopar/Transforms/VaryingExtents.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/SaveAndRestore.h"
@@ -314,6 +315,8 @@ LogicalResult ProgramBuilder::readArgument(BlockArgument argument, Argument &inf
     info.exception = attributes.getAs<IntegerAttr>("autopar.exception");
     info.modelShape = attributes.getAs<DenseI64ArrayAttr>(kModelShapeAttribute);
     info.transposeOf = attributes.getAs<StringAttr>("autopar.transpose_of");
+    info.varying = attributes.getAs<ArrayAttr>(kVaryingAttribute);
+    info.missing = attributes.getAs<StringAttr>(kMissingAttribute);
   }
   if (attributes)
     info.sharding = attributes.getAs<ShardingAttr>("autopar.sharding");
@@ -345,7 +348,8 @@ exec::PortOp ProgramBuilder::createPort(exec::Role role, StringRef name, Value b
       /*fromModel=*/role == exec::Role::State && origin, /*guards=*/false, /*evaluated=*/false,
       DenseI64ArrayAttr(), IntegerAttr(), /*microBatches=*/1,
       /*modelShape=*/DenseI64ArrayAttr(), /*transposeOf=*/StringAttr(),
-      origin ? origin->getAttrOfType<StringAttr>(kDrawnAttribute) : StringAttr());
+      origin ? origin->getAttrOfType<StringAttr>(kDrawnAttribute) : StringAttr(),
+      /*varying=*/ArrayAttr(), /*missing=*/StringAttr());
 }
 
 void ProgramBuilder::createArgumentPorts() {
@@ -361,6 +365,8 @@ void ProgramBuilder::createArgumentPorts() {
       port.setMicroBatches(info.microBatches);
       port.setModelShapeAttr(info.modelShape);
       port.setTransposeOfAttr(info.transposeOf);
+      port.setVaryingAttr(info.varying);
+      port.setMissingAttr(info.missing);
     }
   if (!controlWords)
     return;
@@ -421,6 +427,8 @@ LogicalResult ProgramBuilder::lowerResult(func::ReturnOp op, unsigned number) {
   port.setGuards(attributes && attributes.contains("autopar.guard"));
   port.setEvaluated(attributes && attributes.contains(kEvaluatedAttribute));
   port.setMicroBatches(microBatchesIn(attributes));
+  if (attributes)
+    port.setVaryingAttr(attributes.getAs<ArrayAttr>(kVaryingAttribute));
   return success();
 }
 

@@ -163,6 +163,8 @@ private:
     IntegerAttr exception;        ///< `autopar.exception`, or null
     DenseI64ArrayAttr modelShape; ///< `autopar.model_shape`, or null
     StringAttr transposeOf;       ///< `autopar.transpose_of`, or null
+    ArrayAttr varying;            ///< `autopar.varying`, or null
+    StringAttr missing;           ///< `autopar.missing`, or null
     int64_t microBatches = 1;     ///< that the first dimension counts
 
     /// Whether it is the same in every step.

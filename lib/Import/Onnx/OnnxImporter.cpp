@@ -45,14 +45,26 @@ static LogicalResult forEachPair(StringRef text, VisitPair visit) {
 LogicalResult mlir::autopar::parseBindings(StringRef text, ImportOptions &options,
                                            std::string &error) {
   return forEachPair(text, [&](StringRef part, StringRef name, StringRef number) {
-    int64_t extent;
-    if (name.empty() || number.getAsInteger(10, extent))
-      error = ("binding '" + part + "' should read name=extent, as in batch=8").str();
+    int64_t extent = 0, least = 1;
+    bool isRange = number.contains("..");
+    auto [first, last] = number.split("..");
+    if (name.empty() || (isRange ? last : number).getAsInteger(10, extent) ||
+        (isRange && first.getAsInteger(10, least)))
+      error = ("binding '" + part +
+               "' should read name=extent or name=least..most, as in batch=8,seq=1..128")
+                  .str();
+    else if (isRange && (least < 1 || least > extent))
+      error = ("binding '" + part +
+               "': expected a range that begins at 1 or above and ends where "
+               "it begins or above")
+                  .str();
     else if (extent < 0)
       error =
           ("binding '" + part + "': expected an extent of at least 1, or 0 for empty inputs").str();
     else if (!options.bindings.try_emplace(name.str(), extent).second)
       error = ("'" + name + "' is bound twice").str();
+    else if (isRange && least < extent)
+      options.leastExtents[name.str()] = least;
     return success(error.empty());
   });
 }

@@ -2,6 +2,9 @@
 // The C interface: each call forwards to Session and keeps the message of a failure per thread.
 #include "autopar/Runtime/CApi.h"
 
+#include "VaryingExtents.h"
+
+#include "autopar/Artifact/Verify.h"
 #include "autopar/Runtime/Checkpoint.h"
 #include "autopar/Runtime/Launch.h"
 #include "autopar/Runtime/Session.h"
@@ -9,6 +12,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <numeric>
 
 using namespace autopar;
@@ -65,14 +69,26 @@ Status checkTensor(const char *name, int32_t dtype, int32_t rank, const int64_t 
   return Status::ok();
 }
 
-/// Of `what` (output, state), which the caller has room for.
-Status checkRoom(const char *what, const std::vector<runtime::TensorSpec> &tensors,
-                 const char *name, int64_t bytes) {
-  for (const runtime::TensorSpec &spec : tensors)
-    if (spec.name == name && spec.bytes != bytes)
-      return Status::badInput(std::string(what) + " " + spec.name + " has " +
-                              std::to_string(spec.bytes) + " bytes, there is room for " +
-                              std::to_string(bytes));
+Status checkRoom(const std::string &tensor, int64_t has, int64_t bytes) {
+  return has == bytes ? Status::ok()
+                      : Status::badInput(tensor + " has " + std::to_string(has) +
+                                         " bytes, there is room for " + std::to_string(bytes));
+}
+
+const runtime::TensorSpec *named(const std::vector<runtime::TensorSpec> &tensors,
+                                 const char *name) {
+  auto found = std::find_if(tensors.begin(), tensors.end(),
+                            [&](const auto &spec) { return spec.name == name; });
+  return found == tensors.end() ? nullptr : &*found;
+}
+
+/// Copies as many numbers as the tensor has dimensions.
+Status copyShape(const std::vector<runtime::TensorSpec> &tensors, int32_t index, int64_t *out,
+                 const std::function<std::vector<int64_t>(const runtime::TensorSpec &)> &shapeOf) {
+  if (!out || index < 0 || size_t(index) >= tensors.size())
+    return Status::badInput("there is no tensor " + std::to_string(index) + ", or no room");
+  std::vector<int64_t> shape = shapeOf(tensors[size_t(index)]);
+  std::copy(shape.begin(), shape.end(), out);
   return Status::ok();
 }
 
@@ -110,7 +126,7 @@ Status checkTrains(const AutoParSession &session, const char *path) {
 
 } // namespace
 
-int32_t autoparApiVersion(void) { return 7; }
+int32_t autoparApiVersion(void) { return 8; }
 
 int32_t autoparOpen(const char *path, int32_t threads, const char *initializer,
                     AutoParSession **session) {
@@ -241,6 +257,19 @@ int32_t autoparOutput(const AutoParSession *session, int32_t index, AutoParTenso
   return guarded([&] { return describeTensor(session->session->outputs(), index, tensor); });
 }
 
+int32_t autoparInputLeast(const AutoParSession *session, int32_t index, int64_t *least) {
+  return guarded(
+      [&] { return copyShape(session->session->inputs(), index, least, runtime::leastShape); });
+}
+
+int32_t autoparOutputShape(const AutoParSession *session, int32_t index, int64_t *shape) {
+  return guarded([&] {
+    return copyShape(
+        session->session->outputs(), index, shape,
+        [&](const runtime::TensorSpec &spec) { return session->session->outputShape(spec); });
+  });
+}
+
 int32_t autoparSetInput(AutoParSession *session, const char *name, int32_t dtype, int32_t rank,
                         const int64_t *shape, const void *data) {
   return guarded([&]() -> Status {
@@ -333,7 +362,11 @@ int32_t autoparGetOutput(const AutoParSession *session, const char *name, void *
     auto source = session->session->output(name);
     if (!source)
       return source.status();
-    AUTOPAR_RETURN_IF_ERROR(checkRoom("output", session->session->outputs(), name, bytes));
+    if (const runtime::TensorSpec *spec = named(session->session->outputs(), name))
+      AUTOPAR_RETURN_IF_ERROR(checkRoom(
+          std::string("output ") + name,
+          artifact::checkedBytes(session->session->outputShape(*spec), spec->dtype).value_or(0),
+          bytes));
     std::memcpy(data, *source, size_t(bytes));
     return Status::ok();
   });
@@ -350,7 +383,8 @@ int32_t autoparGetState(AutoParSession *session, const char *name, void *data, i
   return guarded([&]() -> Status {
     if (!name || (bytes > 0 && !data))
       return Status::badInput("name and data must not be null");
-    AUTOPAR_RETURN_IF_ERROR(checkRoom("state", session->session->states(), name, bytes));
+    if (const runtime::TensorSpec *spec = named(session->session->states(), name))
+      AUTOPAR_RETURN_IF_ERROR(checkRoom(std::string("state ") + name, spec->bytes, bytes));
     return session->session->readState(name, data);
   });
 }

@@ -46,8 +46,13 @@ std::string describe(const std::vector<TensorSpec> &tensors) {
   for (const TensorSpec &tensor : tensors) {
     text +=
         (text.empty() ? "" : ", ") + tensor.name + ": " + std::string(name(tensor.dtype)) + " [";
-    for (size_t d = 0; d < tensor.shape.size(); ++d)
-      text += (d ? "," : "") + std::to_string(tensor.shape[d]);
+    std::vector<int64_t> least = leastShape(tensor);
+    for (size_t d = 0; d < tensor.shape.size(); ++d) {
+      text += d ? "," : "";
+      if (least[d] < tensor.shape[d])
+        text += std::to_string(least[d]) + "..";
+      text += std::to_string(tensor.shape[d]);
+    }
     text += "]";
   }
   return text.empty() ? "none" : text;
@@ -163,10 +168,11 @@ Status Session::State::collectPorts() {
                                       : port.role == Role::Output || port.role == Role::Metric
                                           ? &outputs
                                           : nullptr;
-      if (!list)
+      if (!list || !port.missing.empty())
         continue;
-      TensorSpec spec{port.name, port.dtype, port.callerShape(),
-                      checkedBytes(port.shape, port.dtype).value_or(0), port.limits};
+      TensorSpec spec{port.name,          port.dtype,
+                      port.callerShape(), checkedBytes(port.shape, port.dtype).value_or(0),
+                      port.limits,        port.varying};
       auto known = std::find_if(list->begin(), list->end(),
                                 [&](auto &other) { return other.name == spec.name; });
       if (known == list->end())

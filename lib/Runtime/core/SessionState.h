@@ -5,6 +5,7 @@
 #include "RankTurns.h"
 #include "RankWorkers.h"
 #include "StuckRanks.h"
+#include "VaryingExtents.h"
 #include "autopar/Artifact/LastingValues.h"
 #include "autopar/Runtime/KernelLibrary.h"
 #include "autopar/Runtime/Session.h"
@@ -65,6 +66,7 @@ struct Session::State {
   std::vector<TensorSpec> inputs, outputs, states;
   std::vector<std::string> evaluated; ///< metrics
   std::set<std::string> inputsGiven;
+  MissingPositions missing; ///< of extents that vary
   std::map<std::string, OutputTensor> outputData;
   std::map<int32_t, std::vector<ExecutionEvent>> eventsElsewhere; ///< by rank; on rank 0
 
@@ -96,6 +98,7 @@ struct Session::State {
   Status writeInput(LocalRank &rank, const TensorSpec &spec, const BoxReader &read,
                     const void *whole);
   Status checkInputsGiven() const;
+  Status tellMissing();
   Status runStep(int64_t step, StepKind kind);
   Status collect(LocalRank &rank);
   std::optional<size_t> portToWrite(int32_t rank, const std::string &output);
@@ -108,6 +111,7 @@ struct Session::State {
   void takeBox(int32_t rank, size_t port, const void *data, const std::vector<int64_t> &shape);
   const void *wholeOutput(const std::string &name);
   void takeOwnBox(LocalRank &rank, size_t port);
+  void cutOutput(const TensorSpec &output);
   std::vector<uint8_t> compactBox(LocalRank &rank, size_t port);
   Status visitStates(LocalRank &rank, const StateVisitor &visit);
   Result<TensorSpec> stateNamed(const std::string &name) const;

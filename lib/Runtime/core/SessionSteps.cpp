@@ -81,6 +81,18 @@ Status Session::State::checkInputsGiven() const {
   return Status::ok();
 }
 
+/// Tells the program how many positions of extents the inputs lack.
+Status Session::State::tellMissing() {
+  AUTOPAR_RETURN_IF_ERROR(missing.agree(inputs));
+  for (LocalRank &rank : ranks)
+    for (const Port &port : reader.programOfRank(rank.rank).ports)
+      if (!port.missing.empty()) {
+        int64_t count = missing.of(port.missing);
+        AUTOPAR_RETURN_IF_ERROR(rank.device->write(port.buffer, 0, &count, sizeof count));
+      }
+  return Status::ok();
+}
+
 Status Session::State::runStep(int64_t step, StepKind kind) {
   takeTurn();
   return drive(
@@ -113,6 +125,7 @@ Status Session::loadWeights(Initializer initializer) {
 
 Status Session::run(int64_t first, int64_t count) {
   AUTOPAR_RETURN_IF_ERROR(state->checkInputsGiven());
+  AUTOPAR_RETURN_IF_ERROR(state->tellMissing());
   for (int64_t step = first; step < first + count; ++step) {
     AUTOPAR_RETURN_IF_ERROR(state->runStep(step, StepKind::Whole));
     if (!wasSkipped() || state->skipsNonFinite)
@@ -187,6 +200,7 @@ Result<std::vector<double>> Session::evaluate(int64_t step) {
     return Status::badInput(state->reader.path() +
                             " has no loss to evaluate: compile the model with --train");
   AUTOPAR_RETURN_IF_ERROR(state->checkInputsGiven());
+  AUTOPAR_RETURN_IF_ERROR(state->tellMissing());
   AUTOPAR_RETURN_IF_ERROR(state->runStep(step, StepKind::Evaluation));
   LocalRank &any = state->ranks.front();
   const Program &program = state->reader.programOfRank(any.rank);

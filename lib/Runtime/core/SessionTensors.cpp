@@ -34,12 +34,16 @@ Result<TensorSpec> tensorNamed(const std::string &wanted, const std::string &kin
                           describe(tensors));
 }
 
-Status checkGiven(const std::string &kind, const TensorSpec &spec, DataType dtype,
-                  const std::vector<int64_t> &shape) {
-  if (spec.dtype == dtype && spec.shape == shape)
-    return Status::ok();
+static Status refuseGiven(const std::string &kind, const TensorSpec &spec, DataType dtype,
+                          const std::vector<int64_t> &shape) {
   return Status::badInput(kind + " " + spec.name + ": expected " + describe({spec}) + ", got " +
                           describe({TensorSpec{spec.name, dtype, shape, 0}}));
+}
+
+Status checkGiven(const std::string &kind, const TensorSpec &spec, DataType dtype,
+                  const std::vector<int64_t> &shape) {
+  return spec.dtype == dtype && spec.shape == shape ? Status::ok()
+                                                    : refuseGiven(kind, spec, dtype, shape);
 }
 
 Status Session::setInput(const std::string &wanted, DataType dtype,
@@ -47,22 +51,36 @@ Status Session::setInput(const std::string &wanted, DataType dtype,
   auto spec = tensorNamed(wanted, "input", state->inputs);
   if (!spec)
     return spec.status();
-  AUTOPAR_RETURN_IF_ERROR(checkGiven("input", *spec, dtype, shape));
+  auto missing = missingIn(*spec, shape);
+  if (!missing || dtype != spec->dtype)
+    return refuseGiven("input", *spec, dtype, shape);
   if (auto outside = firstOutside(spec->limits, dtype, data, elements(shape)))
     return Status::badInput("input " + wanted + " at " + indexText(outside->place, shape) + ": " +
                             outside->text);
-  return state->writeInput(
+  std::vector<uint8_t> padded;
+  if (shape != spec->shape) {
+    padded.resize(size_t(spec->bytes), 0);
+    Box box{std::vector<int64_t>(shape.size(), 0), shape};
+    copyBoxToGlobal(data, shape, box, padded.data(), spec->shape, byteSize(dtype));
+    data = padded.data();
+  }
+  AUTOPAR_RETURN_IF_ERROR(state->writeInput(
       *spec,
       [&](const Box &box, void *out) {
         copyBoxToLocal(data, spec->shape, box, out, box.extent, byteSize(spec->dtype));
         return Status::ok();
       },
-      data);
+      data));
+  state->missing.set(*spec, std::move(*missing));
+  return Status::ok();
 }
 
 Status Session::setInput(const std::string &wanted, const BoxReader &read) {
   auto spec = tensorNamed(wanted, "input", state->inputs);
-  return spec ? state->writeInput(*spec, read, nullptr) : spec.status();
+  if (!spec)
+    return spec.status();
+  state->missing.set(*spec, {});
+  return state->writeInput(*spec, read, nullptr);
 }
 
 Status Session::setLearningRate(double rate) {
@@ -257,7 +275,27 @@ Status Session::collectOutputs() {
     }
   AUTOPAR_RETURN_IF_ERROR(state->drive([&](LocalRank &rank) { return state->collect(rank); },
                                        [](LocalRank &) { return Status::ok(); }));
+  for (const TensorSpec &spec : state->outputs)
+    if (hasOutputs())
+      state->cutOutput(spec);
   return state->options.checkReplicas ? state->compareReplicas() : Status::ok();
+}
+
+/// Leaves away positions that the inputs do not have.
+void Session::State::cutOutput(const TensorSpec &spec) {
+  std::vector<int64_t> shape = missing.shapeOf(spec);
+  if (shape == spec.shape)
+    return;
+  OutputTensor &output = outputData[spec.name];
+  std::vector<uint8_t> cut(size_t(elements(shape) * byteSize(spec.dtype)));
+  Box box{std::vector<int64_t>(shape.size(), 0), shape};
+  copyBoxToLocal(output.data(), spec.shape, box, cut.data(), shape, byteSize(spec.dtype));
+  output.direct = nullptr;
+  output.assembled = std::move(cut);
+}
+
+std::vector<int64_t> Session::outputShape(const TensorSpec &output) const {
+  return state->missing.shapeOf(output);
 }
 
 Status Session::State::compareReplicas() {

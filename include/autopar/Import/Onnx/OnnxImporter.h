@@ -18,6 +18,8 @@ struct ImportOptions {
   /// Extents of symbolic dimensions: by their name ("batch"), or by input and position ("x.0")
   /// where the model gives no name. A binding that matches nothing is an error.
   std::map<std::string, int64_t> bindings;
+  /// Of bindings that are ranges, the least; `bindings` has the most. An import is at the most.
+  std::map<std::string, int64_t> leastExtents;
   /// Inputs that are constants instead, every element this number ("16000", "0.5", "true"), which
   /// is read as their element type. A name that no input has is an error.
   std::map<std::string, std::string> fixedInputs;
@@ -43,7 +45,8 @@ struct ImportOptions {
 FailureOr<OwningOpRef<ModuleOp>> importOnnx(StringRef path, const ImportOptions &options,
                                             MLIRContext &context);
 
-/// Parses "batch=8,seq=128" into `options.bindings`; `error` says what is wrong with it otherwise.
+/// Parses "batch=8,seq=1..128" into `options.bindings` and `options.leastExtents`; `error` says
+/// what is wrong with it otherwise.
 LogicalResult parseBindings(StringRef text, ImportOptions &options, std::string &error);
 /// The same of "sr=16000" into `options.fixedInputs`.
 LogicalResult parseFixedInputs(StringRef text, ImportOptions &options, std::string &error);

@@ -93,8 +93,12 @@ LogicalResult ArgReduceOp::verify() {
 }
 
 ShardingRule ArgReduceOp::getShardingRule() {
-  return reduceRule(*this, {static_cast<int64_t>(getDim())}, FactorKind::NeedsReplication,
-                    ReductionKind::Max);
+  ShardingRule rule =
+      reduceRule(*this, {static_cast<int64_t>(getDim())}, FactorKind::NeedsReplication,
+                 static_cast<ReductionKind>(getKind()));
+  if (!getSelectLast())
+    rule.factors.back().behind = BehindEnd::Identity;
+  return rule;
 }
 
 //===-- windows ------------------------------------------------------------------------------===//
@@ -221,7 +225,11 @@ LogicalResult CumulativeOp::verify() {
   return checkDim(*this, getDim(), getType());
 }
 ShardingRule CumulativeOp::getShardingRule() {
-  return wholeAlong(*this, {static_cast<int64_t>(getDim())});
+  ShardingRule rule = wholeAlong(*this, {static_cast<int64_t>(getDim())});
+  Factor &along = rule.factors[getDim()];
+  along.reduction = static_cast<ReductionKind>(getKind());
+  along.behind = getReverse() ? BehindEnd::Identity : BehindEnd::Anything;
+  return rule;
 }
 
 template <typename Op>
@@ -233,7 +241,10 @@ static LogicalResult checkSoftmax(Op op) {
 
 LogicalResult SoftmaxOp::verify() { return checkSoftmax(*this); }
 ShardingRule SoftmaxOp::getShardingRule() {
-  return wholeAlong(*this, {static_cast<int64_t>(getDim())});
+  ShardingRule rule = wholeAlong(*this, {static_cast<int64_t>(getDim())});
+  rule.factors[getDim()].reduction = ReductionKind::Max;
+  rule.factors[getDim()].behind = BehindEnd::Identity;
+  return rule;
 }
 
 LogicalResult SoftmaxGradOp::verify() { return checkSoftmax(*this); }
@@ -291,6 +302,10 @@ ShardingRule TopKOp::getShardingRule() {
   for (int64_t dim = 0; dim < getInput().getType().getRank(); ++dim)
     if (dim != static_cast<int64_t>(getDim()))
       rule.addFactor({dim}, {dim, dim}, getInput().getType().getDimSize(dim));
+  rule.addFactor({static_cast<int64_t>(getDim())}, {ShardingRule::absent, ShardingRule::absent},
+                 getInput().getType().getDimSize(getDim()), FactorKind::NeedsReplication,
+                 getSmallest() ? ReductionKind::Min : ReductionKind::Max);
+  rule.factors.back().behind = BehindEnd::Identity;
   rule.complete(*this);
   return rule;
 }

@@ -93,6 +93,26 @@ LogicalResult ViewOp::verify() {
   return success();
 }
 
+/// Of an input or output, whose dimensions count as the outside does: micro-batches and samples are
+/// one.
+static LogicalResult verifyVarying(PortOp port) {
+  auto varying = port.getVarying().value_or(ArrayAttr());
+  if (!varying)
+    return success();
+  if (port.getRole() != Role::Input && port.getRole() != Role::Output)
+    return port.emitOpError() << "\"" << port.getName() << "\": only inputs and outputs vary";
+  for (Attribute each : varying) {
+    auto entry = dyn_cast<DictionaryAttr>(each);
+    auto dim = entry ? entry.getAs<IntegerAttr>("dim") : IntegerAttr();
+    auto least = entry ? entry.getAs<IntegerAttr>("least") : IntegerAttr();
+    if (!dim || !least || !entry.getAs<StringAttr>("extent") || dim.getInt() < 0 ||
+        dim.getInt() >= port.tensorType().getRank() || least.getInt() < 1)
+      return port.emitOpError() << "\"" << port.getName()
+                                << "\": expected {dim, extent, least} of a dimension, got " << each;
+  }
+  return success();
+}
+
 LogicalResult PortOp::verify() {
   if (failed(verifyTensor(*this, getType())))
     return failure();
@@ -112,6 +132,12 @@ LogicalResult PortOp::verify() {
                          << "\": only a metric that is an f32 or f64 scalar may guard";
   if (getLimits() && (getRole() != Role::Input || getLimits()->size() != 2))
     return emitOpError() << "\"" << getName() << "\": expected two limits, on an input";
+  if (getMissing() && (getRole() != Role::Input || tensorType().getRank() != 0 ||
+                       !tensorType().getElementType().isInteger(64)))
+    return emitOpError() << "\"" << getName()
+                         << "\": only an i64 scalar input says how much is missing";
+  if (failed(verifyVarying(*this)))
+    return failure();
   if (getModelShape() &&
       (!parameter || llvm::product_of(*getModelShape()) != tensorType().getNumElements()))
     return emitOpError() << "\"" << getName() << "\": the shape [" << *getModelShape()

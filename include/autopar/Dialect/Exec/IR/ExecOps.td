@@ -79,7 +79,9 @@ def Exec_PortOp : Exec_Op<"port"> {
     to change any state; one that is `evaluated` is known without a step, too. `limits` are the least and the most that an integer input may hold, besides `exception`. With
     `microBatches` the first two dimensions of an input or output are micro-batches x samples, which the outside
     knows as one. A parameter or state that the program knows in another shape than the model has `modelShape`; a matrix
-    that the model's source knows by another name, transposed, `transposeOf`.
+    that the model's source knows by another name, transposed, `transposeOf`. `varying` dimensions of an input or
+    output have as many positions as a step is given ({dim, extent, least}); an input that is `missing` an extent says
+    how many of its positions there are not, and is set by the runtime.
     `exec.port parameter "w1" : tensor<64x256xf32> {file = "mlp.onnx", offset = 4096 : i64}`
   }];
   let arguments = (ins Exec_RoleAttr:$role, StrAttr:$name, Optional<Exec_BufferType>:$buffer, TypeAttr:$type,
@@ -87,7 +89,8 @@ def Exec_PortOp : Exec_Op<"port"> {
                        OptionalAttr<ElementsAttr>:$value, UnitAttr:$fromModel, UnitAttr:$guards, UnitAttr:$evaluated,
                        OptionalAttr<DenseI64ArrayAttr>:$limits, OptionalAttr<I64Attr>:$exception,
                        DefaultValuedAttr<I64Attr, "1">:$microBatches, OptionalAttr<DenseI64ArrayAttr>:$modelShape,
-                       OptionalAttr<StrAttr>:$transposeOf, OptionalAttr<StrAttr>:$drawn);
+                       OptionalAttr<StrAttr>:$transposeOf, OptionalAttr<StrAttr>:$drawn,
+                       OptionalAttr<ArrayAttr>:$varying, OptionalAttr<StrAttr>:$missing);
   let assemblyFormat = "$role $name ($buffer^)? `:` $type attr-dict";
   let hasVerifier = 1;
   let extraClassDeclaration = [{

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Extents that are bound to a range: one program takes any of them, and computes what onnxruntime does for that one."""
+
+import pathlib
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import autopar
+from autopar import models
+from autopar.compiler import run_tool
+from autopar.tools import find_tool
+
+VOCAB = 61
+SIZES = {"layers": 2, "hidden": 64, "heads": 4, "vocab": VOCAB, "positions": 40}
+
+
+def values(model: pathlib.Path, extents: Dict[str, int], seed: int = 0) -> Dict[str, np.ndarray]:
+    """Of the inputs of a model where its dimensions have these extents."""
+    random = np.random.default_rng(seed)
+    given = {}
+    for port in onnx.load(model, load_external_data=False).graph.input:
+        shape = [extents[dim.dim_param] if dim.dim_param else dim.dim_value for dim in port.type.tensor_type.shape.dim]
+        kind = helper.tensor_dtype_to_np_dtype(port.type.tensor_type.elem_type)
+        if kind == np.float32:
+            given[port.name] = random.standard_normal(shape).astype(kind)
+        else:
+            given[port.name] = random.integers(0, 2 if "mask" in port.name or "type" in port.name else VOCAB, shape).astype(kind)
+        if "mask" in port.name:
+            given[port.name][..., :1] = 1
+    return given
+
+
+def assert_as_onnxruntime(model: pathlib.Path, session: autopar.Session, extents: Sequence[Dict[str, int]], tolerance: float = 1e-4) -> None:
+    reference = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+    names = [output.name for output in reference.get_outputs()]
+    for seed, each in enumerate(extents):
+        inputs = values(model, each, seed)
+        outputs = session.run(inputs)
+        for name, expected in zip(names, reference.run(None, inputs)):
+            assert outputs[name].shape == expected.shape
+            np.testing.assert_allclose(outputs[name], expected, rtol=tolerance, atol=tolerance)
+
+
+def some(*extents: Tuple[int, int]) -> List[Dict[str, int]]:
+    return [{"batch": batch, "seq": seq} for batch, seq in extents]
+
+
+@pytest.mark.parametrize("ranks,options", [(1, []), (2, []), (2, ["--mesh", "tensor=2"]), (4, ["--mesh", "data=2,tensor=2"]), (2, ["--stages", "2"]),
+                                           (3, ["--mesh", "data=3"])])
+@pytest.mark.parametrize("name", ["gpt2-124m", "bert-base", "llama3-8b"])
+def test_one_program_takes_any_batch_and_length(tmp_path: pathlib.Path, name: str, ranks: int, options: List[str]) -> None:
+    model, path = tmp_path / "model.onnx", tmp_path / "any.bin"
+    models.save(name, model, **SIZES)
+    autopar.compile(model, path, bind={"batch": (1, 4), "seq": (1, 24)}, ranks=ranks, options=["--quiet", *options])
+    with autopar.Session(path) as session:
+        ids = next(port for port in session.inputs if port.name == "input_ids")
+        assert (ids.least, ids.shape) == ((1, 1), (4, 24))
+        assert_as_onnxruntime(model, session, some((4, 24), (1, 1), (3, 17), (2, 24), (4, 2)))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_plans_and_ranges(tmp_path: pathlib.Path, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    model, path = tmp_path / "model.onnx", tmp_path / "any.bin"
+    name = str(random.choice(["gpt2-124m", "bert-base", "llama3-8b", "mixtral-8x7b"]))
+    models.save(name, model, **SIZES)
+    batch, seq = (int(random.integers(2, 6)), int(random.integers(2, 20)))
+    mesh = ["data=2", "tensor=2", "data=2,tensor=2", "tensor=3"][int(random.integers(4))]
+    ranks = int(np.prod([int(axis.split("=")[1]) for axis in mesh.split(",")]))
+    autopar.compile(model, path, bind={"batch": (1, batch), "seq": (1, seq)}, ranks=ranks, options=["--quiet", "--mesh", mesh])
+    extents = [(int(random.integers(1, batch + 1)), int(random.integers(1, seq + 1))) for _ in range(3)]
+    with autopar.Session(path) as session:
+        assert_as_onnxruntime(model, session, some(*extents))
+
+
+# ---- Graphs of a few operators -----------------------------------------------------------------------------------------------------
+
+
+def graph(tmp_path: pathlib.Path, nodes: List[onnx.NodeProto], inputs: Dict[str, Sequence[Any]], outputs: List[str],
+          constants: Optional[Dict[str, np.ndarray]] = None) -> pathlib.Path:
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()]
+    results = [helper.make_value_info(name, helper.make_tensor_type_proto(TensorProto.FLOAT, None)) for name in outputs]
+    initializers = [onnx.numpy_helper.from_array(array, name) for name, array in (constants or {}).items()]
+    model = helper.make_model(helper.make_graph(nodes, "g", ports, results, initializers), opset_imports=[helper.make_opsetid("", 18)])
+    model.ir_version = 9
+    path = tmp_path / "graph.onnx"
+    onnx.save(model, path)
+    return path
+
+
+def node(kind: str, inputs: Sequence[str], output: str, **attributes: Any) -> onnx.NodeProto:
+    return helper.make_node(kind, inputs, output.split(), **attributes)
+
+
+ONE, TWO, LAST = np.array([1]), np.array([2]), np.array([-1])
+GRAPHS = {
+    "sum": ([node("ReduceSum", ["x", "one"], "y", keepdims=0)], {"one": ONE}),
+    "mean": ([node("ReduceMean", ["x", "one"], "y")], {"one": ONE}),
+    "mean by its size": ([node("ReduceSum", ["x", "one"], "sum", keepdims=0), node("Shape", ["x"], "shape", start=1, end=2),
+                          node("Cast", ["shape"], "size", to=1), node("Div", ["sum", "size"], "y")], {"one": ONE}),
+    "times its size": ([node("Shape", ["x"], "shape", start=1, end=2), node("Cast", ["shape"], "size", to=1), node("Mul", ["x", "size"], "y")], {}),
+    "normalized": ([node("MeanVarianceNormalization", ["x"], "y", axes=[1])], {}),
+    "largest": ([node("ReduceMax", ["x", "one"], "y")], {"one": ONE}),
+    "least": ([node("ReduceMin", ["x", "one"], "y")], {"one": ONE}),
+    "product": ([node("ReduceProd", ["x", "one"], "y")], {"one": ONE}),
+    "softmax": ([node("Softmax", ["x"], "y", axis=1)], {}),
+    "log of a softmax": ([node("LogSoftmax", ["x"], "y", axis=1)], {}),
+    "position of the largest": ([node("ArgMax", ["x"], "at", axis=1), node("Cast", ["at"], "y", to=1)], {}),
+    "two largest": ([node("TopK", ["x", "two"], "y at", axis=1), ], {"two": TWO}),
+    "running sum": ([node("CumSum", ["x", "axis"], "y")], {"axis": np.array(1)}),
+    "running sum from the end": ([node("CumSum", ["x", "axis"], "y", reverse=1)], {"axis": np.array(1)}),
+    "first": ([node("Slice", ["x", "zero", "one", "one"], "y")], {"zero": np.array([0]), "one": ONE}),
+    "last": ([node("Gather", ["x", "last"], "y", axis=1)], {"last": LAST}),
+    "last two": ([node("Slice", ["x", "start", "end", "one"], "y")], {"start": np.array([-2]), "end": np.array([1 << 40]), "one": ONE}),
+    "all but the last": ([node("Slice", ["x", "zero", "last", "one"], "y")], {"zero": np.array([0]), "last": LAST, "one": ONE}),
+    "flattened": ([node("Reshape", ["x", "flat"], "r"), node("MatMul", ["r", "w"], "m"), node("Shape", ["x"], "s"), node("Reshape", ["m", "s"], "y")],
+                  {"flat": np.array([-1, 6]), "w": np.eye(6, dtype=np.float32) * 2}),
+    "products of rows": ([node("Transpose", ["x"], "t", perm=[0, 2, 1]), node("MatMul", ["x", "t"], "y")], {}),
+    "products of columns": ([node("Transpose", ["x"], "t", perm=[0, 2, 1]), node("MatMul", ["t", "x"], "y")], {}),
+    "something in front": ([node("Concat", ["c", "x"], "y", axis=1)], {"c": np.ones((3, 2, 6), np.float32)}),
+    "padded": ([node("Pad", ["x", "pads", "value"], "y")], {"pads": np.array([0, 1, 0, 0, 2, 0]), "value": np.array(7, np.float32)}),
+    "positions": ([node("Shape", ["x"], "shape", start=1, end=2), node("Squeeze", ["shape"], "size"), node("Range", ["zero", "size", "step"], "range"),
+                   node("Cast", ["range"], "places", to=1), node("Unsqueeze", ["places", "one"], "column"), node("Add", ["x", "column"], "y")],
+                  {"zero": np.array(0), "step": np.array(1), "one": ONE}),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_operators_stop_at_the_end(tmp_path: pathlib.Path, name: str, ranks: int) -> None:
+    nodes, constants = GRAPHS[name]
+    outputs = [output for output in nodes[-1].output if output != "at"] if name != "position of the largest" else ["y"]
+    model = graph(tmp_path, nodes, {"x": [3, "seq", 6]}, outputs, {key: array if array.dtype == np.float32 else array.astype(np.int64) for key, array in constants.items()})
+    autopar.compile(model, tmp_path / "g.bin", bind={"seq": (2, 9)}, ranks=ranks, options=["--quiet"])
+    with autopar.Session(tmp_path / "g.bin") as session:
+        assert_as_onnxruntime(model, session, [{"seq": seq} for seq in (9, 2, 5)], 1e-5)
+
+
+REFUSED = {
+    "windows along it": ([node("Transpose", ["x"], "t", perm=[0, 2, 1]), node("MaxPool", ["t"], "y", kernel_shape=[2])], "cannot vary: autopar.pool needs to know where dimension 2 ends"),
+    "a recurrence along it": ([node("RNN", ["x", "w", "r"], "y", hidden_size=4)], "which operations there are"),
+    "a reversal": ([node("Slice", ["x", "last", "begin", "one", "back"], "y")], "in another order"),
+    "something behind it": ([node("Concat", ["x", "x"], "y", axis=1)], "behind its end"),
+    "positions that are not there": ([node("Slice", ["x", "two", "five", "one"], "y")], "reads position 4"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_needs_the_end_is_refused(tmp_path: pathlib.Path, name: str) -> None:
+    nodes, text = REFUSED[name]
+    constants = {"last": LAST, "begin": np.array([-(1 << 40)]), "one": ONE, "back": -ONE, "two": TWO, "five": np.array([5])}
+    constants = {key: array.astype(np.int64) for key, array in constants.items()}
+    constants |= {"w": np.ones((1, 4, 6), np.float32), "r": np.ones((1, 4, 4), np.float32)}
+    model = graph(tmp_path, nodes, {"x": ["seq", 3, 6] if name == "a recurrence along it" else [3, "seq", 6]}, ["y"], constants)
+    with pytest.raises(autopar.Error, match=text):
+        autopar.compile(model, tmp_path / "g.bin", bind={"seq": (2, 9)}, options=["--quiet"])
+    assert not (tmp_path / "g.bin").exists()
+
+
+# ---- What a step is given ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(name="sums", scope="module")
+def fixture_sums(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("sums")
+    model = graph(folder, [node("Add", ["x", "z"], "y")], {"x": [3, "seq", 6], "z": ["seq", 6]}, ["y"])
+    autopar.compile(model, folder / "g.bin", bind={"seq": (2, 9)}, options=["--quiet"])
+    return folder / "g.bin"
+
+
+def ones(*shape: int) -> np.ndarray:
+    return np.ones(shape, np.float32)
+
+
+def test_inputs_that_disagree_are_refused(sums: pathlib.Path) -> None:
+    with autopar.Session(sums) as session:
+        with pytest.raises(autopar.Error, match="disagree about 'seq': z has 4 positions in dimension 0, where others ask for 5"):
+            session.run({"x": ones(3, 5, 6), "z": ones(4, 6)})
+        assert session.run({"x": ones(3, 5, 6), "z": ones(5, 6)})["y"].shape == (3, 5, 6)
+
+
+@pytest.mark.parametrize("seq", [1, 10])
+def test_extents_outside_of_the_range_are_refused(sums: pathlib.Path, seq: int) -> None:
+    with autopar.Session(sums) as session:
+        with pytest.raises(autopar.Error, match=r"expected x: f32 \[3,2..9,6\], got x: f32 \[3,%d,6\]" % seq):
+            session.run({"x": ones(3, seq, 6), "z": ones(seq, 6)})
+
+
+@pytest.mark.parametrize("bind,text", [({"seq": (0, 4)}, "begins at 1"), ({"seq": (5, 4)}, "begins at 1"), ({"seq": (1, 2, 3)}, "whole number")])
+def test_ranges_that_are_none_are_refused(tmp_path: pathlib.Path, bind: Dict[str, Any], text: str) -> None:
+    model = graph(tmp_path, [node("Relu", ["x"], "y")], {"x": [3, "seq", 6]}, ["y"])
+    with pytest.raises(autopar.Error, match=text):
+        autopar.compile(model, tmp_path / "g.bin", bind=bind)
+
+
+def test_the_smallest_program_that_takes_the_inputs_runs(tmp_path: pathlib.Path) -> None:
+    model = tmp_path / "model.onnx"
+    models.save("bert-base", model, **SIZES)
+    autopar.compile(model, tmp_path / "long.bin", bind={"batch": (1, 4), "seq": (1, 32)}, options=["--quiet"])
+    autopar.compile(model, tmp_path / "short.bin", bind={"batch": (1, 4), "seq": (1, 8)}, beside=tmp_path / "long.bin", options=["--quiet"])
+    with autopar.Programs(tmp_path / "long.bin", tmp_path / "short.bin") as programs:
+        assert_as_onnxruntime(model, programs, some((4, 32), (2, 8), (3, 5), (1, 9)))  # type: ignore[arg-type]
+        with pytest.raises(autopar.Error, match=r"no program takes .*\[1..4, 1..32\]"):
+            programs.run(values(model, {"batch": 1, "seq": 33}))
+
+
+def test_autopar_run_writes_outputs_of_the_length_of_its_inputs(sums: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    np.save(tmp_path / "x.npy", ones(3, 4, 6))
+    np.save(tmp_path / "z.npy", ones(4, 6))
+    run_tool([str(find_tool("autopar-run")), str(sums), "--input", f"x={tmp_path}/x.npy", "--input", f"z={tmp_path}/z.npy",
+                            "--output-dir", str(tmp_path / "out")], None)
+    np.testing.assert_array_equal(np.load(tmp_path / "out/y.npy"), 2 * ones(3, 4, 6))
