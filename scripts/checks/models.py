@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`scripts/check-models`: whole models on 1, 2 and 4 ranks against onnxruntime, rtol 1e-3; with --train, training against one rank.
+With --vary programs take any extents up to three more than those that are checked, which are filled up.
 With --update the weights of a training step go into a new model file: it computes what the old one does with them.
 Those of libraries of PyTorch networks, which another Python exports, against PyTorch in both (`--source timm --python FILE`).
 
@@ -14,7 +15,7 @@ import pathlib
 import sys
 import tempfile
 import time
-from typing import Callable, Counter, Dict, Iterator, List, Mapping, NamedTuple
+from typing import Any, Callable, Counter, Dict, Iterator, List, Mapping, NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,7 @@ Source = Callable[[pathlib.Path], Iterator[Model]]
 RTOL = 1e-3
 REFUSALS = (2, 65)
 TIMEOUT_S = 600.0
+BEYOND = 3
 
 
 class Task(NamedTuple):
@@ -37,6 +39,11 @@ class Task(NamedTuple):
     ranks: int
     inputs: Dict[str, np.ndarray]
     expected: Dict[str, np.ndarray]
+    varies: bool = False
+
+    def bind(self) -> Dict[str, Any]:
+        """For autopar.compile."""
+        return {name: (1, extent + BEYOND) if self.varies else extent for name, extent in self.model.bind.items()}
 
 
 class Verdict(NamedTuple):
@@ -57,7 +64,7 @@ def run_task(task: Task) -> Verdict:
     start = time.monotonic()
     try:
         with tempfile.TemporaryDirectory(prefix="check-models-") as folder:
-            compiled = autopar.compile(task.model.path, pathlib.Path(folder, "compiled.bin"), bind=task.model.bind,
+            compiled = autopar.compile(task.model.path, pathlib.Path(folder, "compiled.bin"), bind=task.bind(),
                                        ranks=task.ranks, fix_inputs=task.model.fixed)
             with autopar.Session(compiled) as session:
                 actual = session.run(task.model.asked_for(task.inputs))
@@ -67,14 +74,14 @@ def run_task(task: Task) -> Verdict:
     return Verdict("wrong" if fault else "equal", fault or "", time.monotonic() - start)
 
 
-def verdicts_of_runs(model: Model, ranks: List[int]) -> Iterator[Verdict]:
+def verdicts_of_runs(model: Model, ranks: List[int], varies: bool) -> Iterator[Verdict]:
     """The model's outputs on each number of ranks against its source or onnxruntime, each in a process of its own."""
     if model.record:
         inputs, expected = model.record.inputs, model.record.outputs
     else:
         inputs = reference.make_inputs(model.path, model.bind, fixed=model.fixed)
         expected = reference.run(model.path, inputs)
-    for _, answer in run_isolated(run_task, [Task(model, count, inputs, expected) for count in ranks], 1, TIMEOUT_S):
+    for _, answer in run_isolated(run_task, [Task(model, count, inputs, expected, varies) for count in ranks], 1, TIMEOUT_S):
         yield Verdict("wrong", answer.reason, 0.0) if isinstance(answer, Crash) else answer
 
 
@@ -121,6 +128,7 @@ def main() -> int:
     parser.add_argument("--python", metavar="FILE", help="a Python with torch, onnxscript and the libraries, for "
                         f"{', '.join(model_sources.LIBRARIES)}")
     parser.add_argument("--filter", default="", metavar="TEXT", help="only models whose name contains TEXT")
+    parser.add_argument("--vary", action="store_true", help="programs of ranges of extents, given less than the most")
     parser.add_argument("--train", action="store_true", help="three training steps instead, whose losses must be those of one rank")
     parser.add_argument("--update", action="store_true", help="a training step instead, whose weights are written into the model")
     parser.add_argument("--adapters", default="", metavar="TEXT", help='with --update: adapters are trained and added, "lora(rank=2, alpha=4)"')
@@ -129,7 +137,8 @@ def main() -> int:
     if arguments.train and arguments.update or arguments.adapters and not arguments.update:
         parser.error("--train and --update exclude each other, and --adapters goes with --update")
     updates = functools.partial(verdicts_of_updates, adapters=arguments.adapters)
-    check = verdicts_of_training if arguments.train else updates if arguments.update else verdicts_of_runs
+    runs = functools.partial(verdicts_of_runs, varies=arguments.vary)
+    check = verdicts_of_training if arguments.train else updates if arguments.update else runs
     sources: Dict[str, Source] = dict(model_sources.SOURCES)
     if arguments.python:
         sources.update((library, functools.partial(model_sources.exports, library=library, python=arguments.python, whole=arguments.train,

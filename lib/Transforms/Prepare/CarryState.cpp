@@ -5,6 +5,7 @@
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Transforms/Passes.h"
+#include "autopar/Transforms/VaryingExtents.h"
 #include "llvm/ADT/StringMap.h"
 
 #include <optional>
@@ -101,6 +102,10 @@ private:
                      << names(*arguments, function.getNumArguments());
     if (!isFed(function.getArgument(number)) || arguments->get(number, "autopar.donated"))
       return error() << "\"" << input << "\" is a parameter, or is carried already";
+    if (arguments->get(number, kVaryingAttribute))
+      return error()
+             << "\"" << input
+             << "\" has a dimension that is bound to a range; what is carried has one extent";
     keepLast(result, function.getArgument(number));
     Type from = function.getResultTypes()[result], to = function.getArgumentTypes()[number];
     if (from != to)

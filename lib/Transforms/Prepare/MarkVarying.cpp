@@ -87,8 +87,9 @@ private:
   }
 
   LogicalResult compare(Operation &a, Operation &b) {
-    if (a.getName() != b.getName() || getOpId(&a) != getOpId(&b) || a.getNumOperands() != b.getNumOperands() ||
-        a.getNumResults() != b.getNumResults() || a.getNumRegions() || b.getNumRegions())
+    if (a.getName() != b.getName() || getOpId(&a) != getOpId(&b) ||
+        a.getNumOperands() != b.getNumOperands() || a.getNumResults() != b.getNumResults() ||
+        a.getNumRegions() || b.getNumRegions())
       return refuse(a) << "it decides which operations there are (loops are written out)";
     for (auto [operand, otherOperand] : llvm::zip_equal(a.getOperands(), b.getOperands()))
       if (matching.lookup(operand) != otherOperand)
@@ -164,7 +165,9 @@ private:
     if (agreeInCommon(ours, theirs))
       return success();
     if (ours.isSplat() && theirs.isSplat())
-      if (StringRef rule = ruleOf(numberOf(ours), numberOf(theirs)); !rule.empty()) {
+      if (StringRef rule =
+              ruleOf(numberOf(ours), numberOf(theirs), isa<FloatType>(ours.getElementType()));
+          !rule.empty()) {
         NamedAttrList list(entry({{"most", extent.most}}));
         list.append("rule", builder.getStringAttr(rule));
         a->setAttr(kDecidesAttribute, list.getDictionary(builder.getContext()));
@@ -212,14 +215,16 @@ private:
 
   /// The rule by which the extent decides a number; each has one coefficient, so that two values
   /// tell whether it holds.
-  StringRef ruleOf(double ours, double theirs) const {
+  StringRef ruleOf(double ours, double theirs, bool isFloat) const {
     auto most = static_cast<double>(extent.most), second = static_cast<double>(extent.other);
-    auto isSame = [](double a, double b) { return std::abs(a - b) <= 1e-6 * std::abs(a); };
+    auto isSame = [&](double a, double b) {
+      return isFloat ? std::abs(a - b) <= 1e-6 * std::abs(a) : a == b;
+    };
     if (ours - most == theirs - second)
       return "shift";
-    if (isSame(ours * second, theirs * most))
+    if (isSame(ours * second, theirs * most) && (isFloat || std::fmod(ours, most) == 0))
       return "multiple";
-    return isSame(ours * most, theirs * second) ? "inverse" : "";
+    return isFloat && isSame(ours * most, theirs * second) ? "inverse" : "";
   }
 
   func::FuncOp function, other;

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// See the header.
+#include "MovedPositions.h"
+
+#include "autopar/Transforms/VaryingExtents.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+LogicalResult MovedPositions::follow(SliceOp slice) {
+  bool moves = false;
+  for (const Varying &varying : dims.of(slice.getInput())) {
+    int64_t dim = varying.dim, start = slice.getStarts()[dim], step = slice.getSteps()[dim],
+            size = slice.getType().getDimSize(dim),
+            least = varying.size - dims.mostMissing(varying.extent);
+    bool varies = names(slice, kVariesAttribute, dim, varying.extent),
+         movesHere = names(slice, kMovesAttribute, dim, varying.extent);
+    if (size == slice.getInput().getType().getDimSize(dim) && step == 1)
+      dims.add(slice.getResult(), varying);
+    else if (step != 1 || !varying.isAllOf(slice.getInput()) || (movesHere && (varies || moves)))
+      return refuseToVary(slice, varying.extent)
+             << "takes positions of dimension " << dim << " in another order, or in steps";
+    else if (movesHere && start < dims.mostMissing(varying.extent))
+      return refuseToVary(slice, varying.extent)
+             << "reads " << varying.size - start << " positions before the end of dimension " << dim
+             << ", and there are at least " << least;
+    else if (!movesHere && !varies && start + size > least)
+      return refuseToVary(slice, varying.extent)
+             << "reads position " << start + size - 1 << " of dimension " << dim
+             << ", and there are at least " << least;
+    else if (varies)
+      dims.add(slice.getResult(), {varying.extent, dim, size});
+    moves |= movesHere;
+  }
+  if (ArrayRef<Attribute> moved = entriesOf(slice->getAttr(kMovesAttribute));
+      !moves && !moved.empty())
+    return refuseToVary(slice, cast<DictionaryAttr>(moved.front()).getAs<StringAttr>("extent"))
+           << "starts where it says, in what does not follow it";
+  return success();
+}
+
+LogicalResult MovedPositions::takeFromEnd(SliceOp slice) {
+  ArrayRef<Attribute> moved = entriesOf(slice->getAttr(kMovesAttribute));
+  if (moved.empty())
+    return success();
+  auto entry = cast<DictionaryAttr>(moved.front());
+  int64_t dim = numberIn(entry, "dim");
+  RankedTensorType input = slice.getInput().getType(), type = slice.getType();
+  SmallVector<int64_t> starts(slice.getStarts()), shape(type.getShape());
+  int64_t start = std::exchange(starts[dim], 0),
+          size = std::exchange(shape[dim], input.getDimSize(dim));
+  mask.standBefore(slice);
+  OpBuilder &builder = mask.builder;
+  Location loc = slice.getLoc();
+  Value rest = slice.getInput();
+  if (input.getShape() != ArrayRef<int64_t>(shape))
+    rest = mask.named(SliceOp::create(builder, loc,
+                                      RankedTensorType::get(shape, type.getElementType()), rest,
+                                      starts, slice.getSteps()),
+                      slice, "rest");
+  Value begin = mask.number(builder.getI64IntegerAttr(start), slice, "begin");
+  begin = mask.binary(BinaryKind::Sub, begin, mask.missing(entry.getAs<StringAttr>("extent")),
+                      slice, "begin");
+  auto line = RankedTensorType::get({size, 1}, builder.getI64Type());
+  Value position = mask.named(IotaOp::create(builder, loc, line, 0), slice, "position");
+  position = mask.binary(BinaryKind::Add, position, mask.spread(begin, line, {}, slice, "begin"),
+                         slice, "position");
+  auto gather = GatherOp::create(builder, loc, type, rest, position, ArrayRef<int64_t>{dim}, 0);
+  setOpId(gather, getOpId(slice));
+  for (const Varying &varying : dims.of(slice.getResult()))
+    dims.add(gather.getResult(), varying);
+  slice.getResult().replaceAllUsesWith(gather.getResult());
+  return success();
+}
+
+LogicalResult MovedPositions::follow(ConcatOp concat) {
+  auto dim = static_cast<int64_t>(concat.getDim());
+  for (auto [number, input] : llvm::enumerate(concat.getInputs()))
+    for (const Varying &varying : dims.of(input)) {
+      bool isLast = number + 1 == concat.getInputs().size();
+      if (varying.dim != dim)
+        dims.add(concat.getResult(), varying);
+      else if (isLast && varying.isAllOf(input))
+        dims.add(concat.getResult(), {varying.extent, dim, concat.getType().getDimSize(dim)});
+      else
+        return refuseToVary(concat, varying.extent) << "puts something behind its end";
+    }
+  return success();
+}
+
+LogicalResult MovedPositions::follow(PadOp pad) {
+  for (const Varying &varying : dims.of(pad.getInput())) {
+    int64_t size = pad.getInput().getType().getDimSize(varying.dim),
+            padded = pad.getType().getDimSize(varying.dim);
+    if (padded == size) {
+      dims.add(pad.getResult(), varying);
+      continue;
+    }
+    if (!varying.isAllOf(pad.getInput()))
+      return refuseToVary(pad, varying.extent) << "adds to a dimension of which it is a part";
+    if (padded > size + pad.getLow()[varying.dim])
+      pad.getInputMutable().set(mask.masked(pad.getInput(), varying, pad.getValue(), pad));
+    dims.add(pad.getResult(), {varying.extent, varying.dim, padded});
+  }
+  return success();
+}
+
+LogicalResult MovedPositions::countFromEnd(GatherOp gather) {
+  int64_t columns = gather.getIndices().getType().getRank() - 1;
+  for (const Varying &varying : dims.of(gather.getInput()))
+    for (auto [column, dim] : llvm::enumerate(gather.getDims()))
+      if (dim == varying.dim && failed(countFromEnd(gather, gather.getIndicesMutable(), varying,
+                                                    columns, static_cast<int64_t>(column))))
+        return failure();
+  return success();
+}
+
+LogicalResult MovedPositions::countFromEnd(GatherElementsOp gather) {
+  for (const Varying &varying : dims.of(gather.getInput()))
+    if (varying.dim == static_cast<int64_t>(gather.getDim()) &&
+        failed(countFromEnd(gather, gather.getIndicesMutable(), varying, -1, 0)))
+      return failure();
+  return success();
+}
+
+static bool isNeverNegative(Value indices) {
+  auto constant = indices.getDefiningOp<ConstantOp>();
+  auto dense =
+      constant ? dyn_cast<DenseIntElementsAttr>(constant.getValue()) : DenseIntElementsAttr();
+  return dense &&
+         llvm::none_of(dense.getValues<APInt>(), [](const APInt &i) { return i.isNegative(); });
+}
+
+/// Subtracts what is missing from the negative ones of the positions along an extent: a place
+/// `column` of dimension `columns` of `indices`, or all of them where that is -1.
+LogicalResult MovedPositions::countFromEnd(Operation *op, OpOperand &indices,
+                                           const Varying &varying, int64_t columns,
+                                           int64_t column) {
+  if (!varying.isAllOf(op->getOperand(0)))
+    return refuseToVary(op, varying.extent)
+           << "takes positions of a dimension of which it is a part";
+  Value given = indices.get();
+  if (isNeverNegative(given))
+    return success();
+  auto type = cast<RankedTensorType>(given.getType());
+  Type element = type.getElementType();
+  auto flags = type.clone(mask.builder.getI1Type());
+  mask.standBefore(op);
+  OpBuilder &builder = mask.builder;
+  Location loc = op->getLoc();
+  Value zero = mask.number(builder.getIntegerAttr(element, 0), op, "zero");
+  Value zeros = mask.spread(zero, type, {}, op, "zero");
+  Value isNegative = mask.named(
+      CompareOp::create(builder, loc, flags, ComparePredicate::Lt, given, zeros), op, "negative");
+  if (columns >= 0 && type.getDimSize(columns) > 1) {
+    SmallVector<bool> isOwn(type.getDimSize(columns), false);
+    isOwn[column] = true;
+    auto line = RankedTensorType::get({type.getDimSize(columns)}, builder.getI1Type());
+    Value own = mask.named(
+        ConstantOp::create(builder, loc, DenseElementsAttr::get(line, ArrayRef<bool>(isOwn))), op,
+        "column");
+    own = mask.spread(own, flags, {columns}, op, "column");
+    isNegative = mask.binary(BinaryKind::And, isNegative, own, op, "negative");
+  }
+  Value fewer = mask.cast(mask.missing(varying.extent), element, op, "missing");
+  fewer = mask.spread(fewer, type, {}, op, "missing");
+  Value moved = mask.binary(BinaryKind::Sub, given, fewer, op, "moved");
+  Value counted =
+      mask.named(SelectOp::create(builder, loc, type, isNegative, moved, given), op, "from_end");
+  for (const Varying &each : dims.of(given))
+    dims.add(counted, {each.extent, each.dim, each.size, each.inner});
+  indices.set(counted);
+  return success();
+}
