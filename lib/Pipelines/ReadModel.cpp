@@ -3,13 +3,13 @@
 #include "ReadModel.h"
 
 #include "Reported.h"
+#include "VaryExtents.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/VerifyStep.h"
 #include "autopar/Import/Onnx/OnnxImporter.h"
 #include "autopar/Import/Profile/GraphImporter.h"
 #include "autopar/Transforms/Passes.h"
-#include "autopar/Transforms/VaryingExtents.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/FileSystem.h"
@@ -32,43 +32,6 @@ static Result<Module> readText(const CompileOptions &options, MLIRContext &conte
   return module ? Result<Module>(std::move(module)) : reported();
 }
 
-static Result<Module> importAt(const ImportOptions &import, const CompileOptions &options,
-                               MLIRContext &context) {
-  FailureOr<Module> imported = importOnnx(options.input, import, context);
-  return failed(imported) ? reported() : Result<Module>(std::move(*imported));
-}
-
-/// Writes into a module, imported at the most, what of it follows an extent that varies.
-static Status markVarying(ModuleOp module, StringRef name, int64_t least, ImportOptions import,
-                          const CompileOptions &options, MLIRContext &context) {
-  int64_t most = import.bindings.at(name.str());
-  // Where an extent is 1, what is repeated along it is not.
-  VaryingExtent extent{name, least, most, most > 2 ? most - 1 : most + 1};
-  import.bindings[name.str()] = extent.other;
-  Result<Module> other = importAt(import, options, context);
-  if (!other)
-    return Status::badInput(options.input + ": '" + name.str() +
-                            "' cannot vary, as the model is not one where it is " +
-                            std::to_string(extent.other) + "; bind one extent");
-  return failed(mlir::autopar::markVarying(module, **other, extent)) ? reported() : Status::ok();
-}
-
-/// Extents that vary: what stands behind their ends is kept out of what stands in front.
-static Status letVary(ModuleOp module, const ImportOptions &import, const CompileOptions &options,
-                      MLIRContext &context) {
-  if (import.leastExtents.empty())
-    return Status::ok();
-  if (options.train)
-    return {StatusCode::Usage, "--bind: '" + import.leastExtents.begin()->first +
-                                   "' is a range, but a training step has one batch and length; "
-                                   "compile a program for each (--beside)"};
-  for (const auto &[name, least] : import.leastExtents)
-    AUTOPAR_RETURN_IF_ERROR(markVarying(module, name, least, import, options, context));
-  PassManager manager(&context);
-  manager.addNestedPass<func::FuncOp>(createMaskPaddingPass());
-  return failed(manager.run(module)) ? reported() : Status::ok();
-}
-
 static Result<Module> importModel(const CompileOptions &options, MLIRContext &context) {
   ImportOptions import;
   import.leastExtents = options.leastExtents;
@@ -78,10 +41,17 @@ static Result<Module> importModel(const CompileOptions &options, MLIRContext &co
   import.ownTraining = !options.train && !options.train.inferenceMode;
   import.inferenceMode = options.train.inferenceMode;
   import.needsValues = options.stopAfter == Phase::Emit;
-  Result<Module> module = importAt(import, options, context);
-  if (module)
-    AUTOPAR_RETURN_IF_ERROR(letVary(**module, import, options, context));
-  return module;
+  if (options.train && !import.leastExtents.empty())
+    return Status{StatusCode::Usage,
+                  "--bind: '" + import.leastExtents.begin()->first +
+                      "' is a range, but a training step has one batch and length; compile a "
+                      "program for each (--beside)"};
+  FailureOr<Module> imported = importOnnx(options.input, import, context);
+  if (failed(imported))
+    return reported();
+  if (!import.leastExtents.empty())
+    AUTOPAR_RETURN_IF_ERROR(varyExtents(*imported, options.input, import, context));
+  return Result<Module>(std::move(*imported));
 }
 
 static Result<Module> importGraph(const CompileOptions &options,

@@ -194,3 +194,25 @@ def test_weights_of_the_source_go_in_and_come_out_by_its_names(tmp_path: pathlib
     write_safetensors(tmp_path / "source.safetensors", source)
     with pytest.raises(autopar.Error, match=r"parameter head.weight: expected f32 \[8,8\], the file has f32 \[4,8\]"):
         autopar.Session(compiled, initializer=str(tmp_path / "source.safetensors"))
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_padding_row_of_an_embedding_is_not_trained_by_it(tmp_path: pathlib.Path, ranks: int) -> None:
+    """torch's exporter says of each lookup which row is padding_idx; another lookup of the table may train it."""
+    table = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
+    lookups = [helper.make_node("Gather", ["table", "ids"], ["padded"], "padded"), helper.make_node("Gather", ["table", "ids"], ["plain"], "plain")]
+    for node, arguments in zip(lookups, ("%p_table, %ids, 2", "%p_table, %ids")):
+        node.metadata_props.append(onnx.StringStringEntryProto(
+            key="pkg.torch.onnx.fx_node", value=f"call_function[target=torch.ops.aten.embedding.default](args = ({arguments}), kwargs = {{}})"))
+    ids = np.array([[2, 0, 2, 5], [1, 2, 2, 0]])
+    for looked_up, is_fixed in (("padded", True), ("plain", False)):
+        graph = helper.make_graph([lookups[looked_up == "plain"], helper.make_node("Identity", [looked_up], ["y"])], "g",
+                                  [helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, ["batch", 4])],
+                                  [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["batch", 4, 4])], [numpy_helper.from_array(table, "table")])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10), tmp_path / "g.onnx")
+        train = autopar.Train("mse(y, target)", autopar.SGD(lr=0.5))
+        compiled = autopar.compile(tmp_path / "g.onnx", tmp_path / "g.bin", bind={"batch": 2}, ranks=ranks, train=train)
+        with autopar.Session(compiled) as session:
+            session.run({"ids": ids, "target": np.zeros((2, 4, 4), np.float32)})
+            moved = np.any(session.state("table") != table, axis=1)
+        assert moved.tolist() == [True, True, not is_fixed, False, False, True]

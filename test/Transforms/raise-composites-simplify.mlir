@@ -160,3 +160,19 @@ func.func @overlap(%a: tensor<2xf32>, %b: tensor<3xf32>) -> (tensor<4xf32>, tens
   %8 = autopar.binary add %6, %7 : tensor<5xf32>
   return %2, %5, %8 : tensor<4xf32>, tensor<6xf32>, tensor<5xf32>
 }
+
+// -----
+
+// Rows that are written along an inner dimension, brought to the front and back, are written where they lie.
+// CHECK-LABEL: func.func @written(
+// CHECK-SAME: %[[CACHE:[a-z0-9]+]]: tensor<2x3x8x4xf32>, %[[ROWS:[a-z0-9]+]]: tensor<2x3x1x4xf32>, %[[AT:[a-z0-9]+]]: tensor<1x1xi64>)
+// CHECK: %[[ALL:.*]] = autopar.broadcast %[[AT]] dims [2, 3] {{.*}} : tensor<1x1xi64> -> tensor<2x3x1x1xi64>
+// CHECK: autopar.scatter assign %[[CACHE]], %[[ALL]], %{{.*}} batch 2 {autopar.id = "back"}
+// CHECK-NOT: autopar.transpose %[[CACHE]]
+func.func @written(%cache: tensor<2x3x8x4xf32>, %rows: tensor<2x3x1x4xf32>, %at: tensor<1x1xi64>) -> tensor<2x3x8x4xf32> {
+  %0 = autopar.transpose %cache permutation [2, 1, 0, 3] {autopar.id = "front"} : tensor<2x3x8x4xf32> -> tensor<8x3x2x4xf32>
+  %1 = autopar.transpose %rows permutation [2, 1, 0, 3] {autopar.id = "rows"} : tensor<2x3x1x4xf32> -> tensor<1x3x2x4xf32>
+  %2 = autopar.scatter assign %0, %at, %1 {autopar.id = "scatter"} : (tensor<8x3x2x4xf32>, tensor<1x1xi64>, tensor<1x3x2x4xf32>) -> tensor<8x3x2x4xf32>
+  %3 = autopar.transpose %2 permutation [2, 1, 0, 3] {autopar.id = "back"} : tensor<8x3x2x4xf32> -> tensor<2x3x8x4xf32>
+  return %3 : tensor<2x3x8x4xf32>
+}

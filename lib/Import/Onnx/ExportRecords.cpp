@@ -85,6 +85,19 @@ ExportRecords::ExportRecords(const onnx::ModelProto &model)
       stored.insert(placeOf(source));
 }
 
+std::optional<int64_t> ExportRecords::paddingIndexOf(const onnx::NodeProto &node) {
+  // "aten.embedding.default](args = (%p_table, %ids, 1), kwargs = {})": the third, where there is
+  // one and it is none below zero.
+  StringRef arguments =
+      entryOf(node, nodeOfTorch).split("aten.embedding.default](args = (").second.split(')').first;
+  SmallVector<StringRef> all;
+  arguments.split(all, ',');
+  int64_t index = -1;
+  if (all.size() < 3 || all[2].trim().getAsInteger(10, index) || index < 0)
+    return std::nullopt;
+  return index;
+}
+
 bool ExportRecords::isComputed(StringRef initializer) const {
   // A session of onnxruntime leaves what it computed ahead the name of a node's output.
   return sources.contains(initializer) || (fromTorch && initializer.starts_with("onnx::")) ||

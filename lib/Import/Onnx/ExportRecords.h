@@ -8,6 +8,7 @@
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <optional>
 #include <string>
 
 namespace autopar_onnx {
@@ -58,6 +59,10 @@ public:
   /// Whether a node reads the initializer as the transpose of this matrix of the source.
   bool readsTransposed(const autopar_onnx::NodeProto &node, StringRef initializer,
                        StringRef source) const;
+
+  /// The row of the table of an embedding (torch.nn.Embedding's padding_idx) that the source does
+  /// not train, where the node looks it up and says so.
+  static std::optional<int64_t> paddingIndexOf(const autopar_onnx::NodeProto &node);
 
 private:
   enum class Answer { No, Unknown, Yes };

@@ -2,6 +2,9 @@
 // Operators that pick elements by position: gather, scatter, slice, pad, triangles, one-hot
 // vectors.
 #include "AlongAxis.h"
+#include "ExportRecords.h"
+
+#include "autopar/Dialect/AutoPar/IR/PaddingIndex.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -34,7 +37,11 @@ static LogicalResult importGather(Node &node) {
     return node.result(b.unsqueeze(slice, added));
   }
   indices = b.unsqueeze(indexType(b, indices), {TensorBuilder::rankOf(indices)});
-  return node.result(b.gather(node.input(0), indices, {*axis}, 0));
+  Value found = b.gather(node.input(0), indices, {*axis}, 0);
+  std::optional<int64_t> padding = ExportRecords::paddingIndexOf(node.source());
+  if (auto gather = found.getDefiningOp<GatherOp>(); gather && padding)
+    gather->setAttr(kPaddingIndexAttribute, b.opBuilder().getI64IntegerAttr(*padding));
+  return node.result(found);
 }
 
 static LogicalResult importGatherElements(Node &node) {

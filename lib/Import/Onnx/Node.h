@@ -42,6 +42,8 @@ public:
   const int64_t version;
 
   StringRef opType() const;
+  /// As it stands in the model.
+  const autopar_onnx::NodeProto &source() const { return proto; }
   /// Unique name of the node in the module.
   StringRef id() const { return name; }
   /// Reports `message` with node and operator, which are the builder's subject; fails.

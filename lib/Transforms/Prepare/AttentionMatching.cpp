@@ -6,6 +6,8 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace mlir::autopar;
 
@@ -193,6 +195,14 @@ void AttentionScores::takeScales() {
     }
 }
 
+/// Whether conditions are the same for all rows.
+static bool areOfColumns(Value condition) {
+  auto broadcast = condition.getDefiningOp<BroadcastOp>();
+  return broadcast && broadcast.getType().getRank() == 4 &&
+         broadcast.getInput().getType().getRank() == 1 &&
+         broadcast.getDims() == ArrayRef<int64_t>(3);
+}
+
 std::optional<AttentionScores> AttentionScores::read(AttentionWeights weights, TriangleMasks &masks,
                                                      bool parts) {
   AttentionScores scores;
@@ -200,6 +210,10 @@ std::optional<AttentionScores> AttentionScores::read(AttentionWeights weights, T
   auto isOwn = [&](Operation *user) { return user == weights.softmax || user == weights.largest; };
   while (value.hasOneUse() || llvm::all_of(value.getUsers(), isOwn)) {
     if ((scores.product = value.getDefiningOp<DotGeneralOp>())) {
+      if (scores.columns && !scores.bias && !scores.seen) {
+        scores.seen = std::exchange(scores.columns, Value());
+        scores.fill = -std::numeric_limits<double>::infinity();
+      }
       scores.takeScales();
       return scores;
     }
@@ -220,7 +234,9 @@ std::optional<AttentionScores> AttentionScores::read(AttentionWeights weights, T
       std::optional<double> fill = splatValue(select.getOnFalse());
       if (!fill || *fill > kForbidden)
         return std::nullopt;
-      if (!scores.hide(select.getCondition(), *fill, masks, parts))
+      if (!scores.columns && areOfColumns(select.getCondition()) && std::isinf(*fill))
+        scores.columns = select.getCondition();
+      else if (!scores.hide(select.getCondition(), *fill, masks, parts))
         return std::nullopt;
       value = select.getOnTrue();
       continue;

@@ -34,6 +34,9 @@ struct AttentionScores {
   Value bias;         ///< as it is added, repeated to the shape of the scores or to be repeated
   Value seen;         ///< conditions that are no triangle, alike; where one is false stands `fill`
   double fill = 0;
+  /// Conditions of columns, repeated to the shape of the scores: where one is false no row sees the
+  /// column, whatever else a mask says. Null where they are all there is (`seen`).
+  Value columns;
   /// A bias that holds triangle and conditions, where the model adds both at once; else null.
   Value both;
 

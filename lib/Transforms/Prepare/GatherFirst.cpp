@@ -3,6 +3,7 @@
 // embeddings) looks up those, and makes what it found of them.
 #include "GatherFirst.h"
 
+#include "autopar/Dialect/AutoPar/IR/PaddingIndex.h"
 #include "autopar/Interfaces/CostInterface.h"
 #include "autopar/Transforms/MadeOfLess.h"
 #include "autopar/Transforms/Passes.h"
@@ -155,8 +156,11 @@ private:
   }
 
   Value lookUp(Place place, RankedTensorType type) {
-    return named(GatherOp::create(builder, gather.getLoc(), type, place.first, gather.getIndices(),
-                                  ArrayRef<int64_t>(place.second), 0));
+    auto lookUp = GatherOp::create(builder, gather.getLoc(), type, place.first, gather.getIndices(),
+                                   ArrayRef<int64_t>(place.second), 0);
+    if (Attribute padding = gather->getAttr(kPaddingIndexAttribute))
+      lookUp->setAttr(kPaddingIndexAttribute, padding);
+    return named(lookUp);
   }
 
   /// `list` with `number` for each dimension of positions instead of the one that is looked up.

@@ -151,6 +151,8 @@ public:
     Value bias = scores->bias   ? unrepeated(builder, root, scores->bias)
                  : scores->seen ? sharedBias(builder, root, *scores)
                                 : Value();
+    if (scores->columns)
+      bias = withoutColumns(builder, root, bias, scores->columns);
     auto attention = AttentionOp::create(builder, root.getLoc(), q, k, v, bias, scores->scale,
                                          scores->causal, scores->window, sink);
     if (StringRef id = getOpId(root); !id.empty())
@@ -218,6 +220,20 @@ private:
     if (!bias || bias.getParentBlock() != root->getBlock())
       bias = biasOf(builder, root, seen, fill);
     return bias;
+  }
+
+  /// A bias that also hides the columns whose condition is false.
+  static Value withoutColumns(OpBuilder &builder, DotGeneralOp root, Value bias, Value columns) {
+    Value line = columns.getDefiningOp<BroadcastOp>().getInput();
+    auto type = typeOf(bias);
+    Value hidden =
+        repeatNumber(builder, root, type, -std::numeric_limits<double>::infinity(), "hidden");
+    auto seen = BroadcastOp::create(builder, root.getLoc(), type.clone(builder.getI1Type()), line,
+                                    ArrayRef<int64_t>(3));
+    nameAfter(seen, root, "columns");
+    auto both = SelectOp::create(builder, root.getLoc(), type, seen, bias, hidden);
+    nameAfter(both, root, "mask");
+    return both;
   }
 
   /// Erases an operation that nobody reads, and what it alone read.

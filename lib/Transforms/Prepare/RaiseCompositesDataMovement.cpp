@@ -113,6 +113,38 @@ struct BroadcastOfReshape : OpRewritePattern<BroadcastOp> {
   }
 };
 
+/// Slices that are written along an inner dimension, which ONNX's ScatterND reaches by bringing it
+/// to the front and back (torch's index_copy, by which transformers writes caches): in batches they
+/// are written where they lie, and nothing else moves.
+struct ScatterAlong : OpRewritePattern<TransposeOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(TransposeOp root, PatternRewriter &rewriter) const override {
+    auto scatter = root.getInput().getDefiningOp<ScatterOp>();
+    auto front = scatter ? scatter.getInput().getDefiningOp<TransposeOp>() : TransposeOp();
+    if (!front || !scatter->hasOneUse() || scatter.getBatchDims() != 0)
+      return failure();
+    RankedTensorType indices = scatter.getIndices().getType();
+    ArrayRef<int64_t> there = front.getPermutation(), back = root.getPermutation();
+    for (auto [dim, from] : llvm::enumerate(back))
+      if (there[from] != static_cast<int64_t>(dim))
+        return failure();
+    int64_t axis = there[0];
+    if (axis == 0 || indices.getRank() != 2 || indices.getDimSize(1) != 1)
+      return failure();
+    auto updates = TransposeOp::create(rewriter, root.getLoc(), scatter.getUpdates(), back);
+    nameAfter(updates, root, "updates");
+    SmallVector<int64_t> shape(root.getType().getShape().take_front(axis));
+    llvm::append_range(shape, indices.getShape());
+    auto repeated = BroadcastOp::create(rewriter, root.getLoc(), indices.clone(shape),
+                                        scatter.getIndices(), ArrayRef<int64_t>{axis, axis + 1});
+    nameAfter(repeated, root, "indices");
+    replaceKeepingId<ScatterOp>(rewriter, root, root.getType(), scatter.getKind(), front.getInput(),
+                                repeated, updates, axis);
+    return success();
+  }
+};
+
 struct MergeSlices : OpRewritePattern<SliceOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -302,5 +334,6 @@ private:
 void mlir::autopar::populateDataMovementPatterns(RewritePatternSet &patterns) {
   patterns.add<MoveSplat<ReshapeOp>, MoveSplat<TransposeOp>, MoveSplat<SliceOp>, MergeTransposes,
                TransposeToReshape, MergeBroadcasts, BroadcastToReshape, BroadcastOfReshape,
-               MergeSlices, SliceOfConcat, DropConcat, SumOfPads>(patterns.getContext());
+               MergeSlices, ScatterAlong, SliceOfConcat, DropConcat, SumOfPads>(
+      patterns.getContext());
 }

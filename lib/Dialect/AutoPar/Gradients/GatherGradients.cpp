@@ -2,6 +2,8 @@
 // Gradients of gather and scatter, which are each other's.
 #include "GradientModels.h"
 
+#include "autopar/Dialect/AutoPar/IR/PaddingIndex.h"
+
 using namespace mlir;
 using namespace mlir::autopar;
 
@@ -21,7 +23,14 @@ Value scatterPositions(FormulaBuilder &b, GatherOp gather) {
   Value limits = ConstantOp::create(b.builder, b.loc, DenseElementsAttr::get(line, extents));
   limits =
       BroadcastOp::create(b.builder, b.loc, type, limits, ArrayRef<int64_t>{type.getRank() - 1});
-  return b.clampPositions(gather.getIndices(), limits);
+  Value positions = b.clampPositions(gather.getIndices(), limits);
+  auto padding = gather->getAttrOfType<IntegerAttr>(kPaddingIndexAttribute);
+  if (!padding)
+    return positions;
+  // What lies outside changes nothing.
+  Value isPadding = b.compare(ComparePredicate::Eq, positions,
+                              b.splatLike(positions, static_cast<double>(padding.getInt())));
+  return b.select(isPadding, limits, positions);
 }
 
 // Scatter wants the indexed dimensions first: input [batch, pre, dims, post] is built as

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// See the header.
+#include "VaryExtents.h"
+
+#include "Reported.h"
+
+#include "autopar/Transforms/Passes.h"
+#include "autopar/Transforms/VaryingExtents.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassManager.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+using ::autopar::Status;
+
+namespace {
+
+/// Why an attempt failed.
+struct Reason {
+  Location loc;
+  std::string text;
+};
+
+/// A copy of `module` in which what follows the extent is written down.
+FailureOr<OwningOpRef<ModuleOp>> mark(ModuleOp module, StringRef path, ImportOptions import,
+                                      const VaryingExtent &extent, MLIRContext &context,
+                                      std::optional<Reason> &first) {
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    if (!first && diagnostic.getSeverity() == DiagnosticSeverity::Error)
+      first = Reason{diagnostic.getLocation(), diagnostic.str()};
+    return success();
+  });
+  import.bindings[extent.name.str()] = extent.other;
+  FailureOr<OwningOpRef<ModuleOp>> other = importOnnx(path, import, context);
+  if (failed(other)) {
+    if (first)
+      first->text = ("'" + extent.name + "' cannot vary: where it is " + Twine(extent.other) +
+                     ", the model is refused: " + first->text)
+                        .str();
+    return failure();
+  }
+  OwningOpRef<ModuleOp> copy(module.clone());
+  if (failed(markVarying(*copy, **other, extent)))
+    return failure();
+  return copy;
+}
+
+} // namespace
+
+Status mlir::autopar::varyExtents(OwningOpRef<ModuleOp> &module, StringRef path,
+                                  const ImportOptions &import, MLIRContext &context) {
+  for (const auto &[name, least] : import.leastExtents) {
+    int64_t most = import.bindings.at(name);
+    // Where an extent is 1, what is repeated along it is not. What import folds it decides by size,
+    // so that two models may differ in more than the extent; on its other side they do not.
+    SmallVector<int64_t> others{most + 1};
+    if (most > 2)
+      others.insert(others.begin(), most - 1);
+    std::optional<Reason> first;
+    FailureOr<OwningOpRef<ModuleOp>> marked = failure();
+    for (int64_t other : others)
+      if (failed(marked))
+        marked = mark(*module, path, import, {name, least, most, other}, context, first);
+    if (failed(marked)) {
+      if (first)
+        mlir::emitError(first->loc) << first->text;
+      return reported();
+    }
+    module = std::move(*marked);
+  }
+  PassManager manager(&context);
+  manager.addNestedPass<func::FuncOp>(createMaskPaddingPass());
+  return failed(manager.run(*module)) ? reported() : Status::ok();
+}
