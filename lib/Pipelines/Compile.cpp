@@ -354,6 +354,8 @@ private:
     emit.folder = llvm::sys::path::parent_path(options.output).str();
     if (emit.folder.empty())
       emit.folder = ".";
+    if (options.copyWeights)
+      emit.weights = options.output + ".weights";
     Result<::autopar::artifact::Contents> contents = buildArtifact(*module, std::move(emit));
     if (!contents.isOk())
       return contents.status();

@@ -151,7 +151,7 @@ Result<artifact::Contents> mlir::autopar::buildArtifact(ModuleOp module, EmitOpt
   contents.target = std::move(options.target);
   contents.plan = std::move(options.plan);
   contents.source = std::move(options.source);
-  WeightSources weights(options.folder);
+  WeightSources weights(options.folder, options.weights);
   llvm::StringMap<int32_t> classes;
   for (auto op : module.getOps<exec::ProgramOp>()) {
     ProgramEmitter emitter(op, weights);
@@ -176,5 +176,6 @@ Result<artifact::Contents> mlir::autopar::buildArtifact(ModuleOp module, EmitOpt
     contents.ranks.push_back(emitRank(op, classes.lookup(op.getProgram())));
   }
   contents.constants = weights.takeConstants();
+  AUTOPAR_RETURN_IF_ERROR(weights.finish());
   return contents;
 }

@@ -78,6 +78,14 @@ Result<Source> mlir::autopar::WeightSources::fileSource(exec::PortOp port) {
   constexpr int64_t chunk = ::autopar::artifact::kChunkBytes;
   for (int64_t begin = 0; begin < source.length; begin += chunk)
     source.chunkDigests.push_back(Digest::of(data + begin, std::min(chunk, source.length - begin)));
+  if (!copyPath.empty()) {
+    Result<int64_t> place = copied(path, source.offset, StringRef(data, source.length));
+    if (!place)
+      return place.status();
+    source.offset = *place;
+    source.path = std::filesystem::path(copyPath).filename().string();
+    return source;
+  }
   std::error_code error;
   std::filesystem::path absolute = std::filesystem::weakly_canonical(path, error);
   source.path = absolute.string();
@@ -89,6 +97,28 @@ Result<Source> mlir::autopar::WeightSources::fileSource(exec::PortOp port) {
   }
   return source;
 }
+
+/// Where the copy has a range of a file.
+Result<int64_t> mlir::autopar::WeightSources::copied(StringRef path, int64_t offset,
+                                                     StringRef bytes) {
+  auto [place, isNew] = places.try_emplace({path.str(), offset, bytes.size()}, 0);
+  if (!isNew)
+    return place->second;
+  if (!copy) {
+    Result<std::unique_ptr<::autopar::OutputFile>> created =
+        ::autopar::OutputFile::create(copyPath);
+    if (!created)
+      return created.status();
+    copy = created.take();
+  }
+  place->second = llvm::alignTo(copiedBytes, 64);
+  AUTOPAR_RETURN_IF_ERROR(copy->write(std::string(place->second - copiedBytes, '\0')));
+  AUTOPAR_RETURN_IF_ERROR(copy->write(bytes));
+  copiedBytes = place->second + static_cast<int64_t>(bytes.size());
+  return place->second;
+}
+
+Status mlir::autopar::WeightSources::finish() { return copy ? copy->finish() : Status::ok(); }
 
 Result<Source> mlir::autopar::WeightSources::sourceOf(exec::PortOp port) {
   if (port.getFile())

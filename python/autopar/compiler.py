@@ -50,6 +50,7 @@ def compile(  # noqa: A001 - autopar.compile is the name users expect
     threads: Optional[int] = None,
     train: Optional[Train] = None,
     beside: Optional[PathLike] = None,
+    copy_weights: bool = False,
     explain: Union[bool, str] = False,
     options: Sequence[str] = (),
     timeout_s: Optional[float] = None,
@@ -65,6 +66,7 @@ def compile(  # noqa: A001 - autopar.compile is the name users expect
     train: makes a training step of the forward model: a run of it is one step and gives its metrics.
     beside: an artifact of the same model for other extents. Parameters and state are placed as there, so that sessions beside each
       other hold them once.
+    copy_weights: the weights are copied beside the artifact, to `<output>.weights`, so that both can be moved together.
     explain: True for the text of the chosen plan, "json" for the same as JSON, in `.explanation`.
     options: further words for the command line of autopar-compile.
     Raises Error with the command's exit code and message, TimeoutError after timeout_s; no output is left behind then.
@@ -91,6 +93,8 @@ def compile(  # noqa: A001 - autopar.compile is the name users expect
             command += train.words()
         if beside is not None:
             command += ["--beside", os.fspath(beside)]
+        if copy_weights:
+            command.append("--copy-weights")
         if explain:
             command.append("--explain" if explain is True else f"--explain={explain}")
         explanation = run_tool(command + list(options), timeout_s)

@@ -168,9 +168,10 @@ def test_weights_that_were_moved_are_missed(tmp_path: pathlib.Path) -> None:
     forward = autopar.compile(tmp_path / "m.onnx", tmp_path / "m.bin", bind={"batch": BATCH, "seq": SEQ}).path
     (tmp_path / "m.onnx").rename(tmp_path / "moved.onnx")
     said = refusal(forward, tmp_path, "--data", "synthetic")
-    assert f"cannot open {tmp_path}/m.onnx: No such file or directory; the weights stay where they were when the model was compiled" in said
+    advice = "the artifact reads its weights from there: move it together with the model's files, or compile it with --copy-weights"
+    assert f"cannot open {tmp_path}/m.onnx: No such file or directory; {advice}" in said
     (tmp_path / "m.onnx").mkdir()
-    assert f"cannot open {tmp_path}/m.onnx: not a regular file; the weights stay" in refusal(forward, tmp_path, "--data", "synthetic")
+    assert f"cannot open {tmp_path}/m.onnx: not a regular file; {advice}" in refusal(forward, tmp_path, "--data", "synthetic")
 
 
 def test_evaluation_data_must_feed_the_same_inputs(program: pathlib.Path, tmp_path: pathlib.Path) -> None:

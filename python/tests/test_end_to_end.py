@@ -3,6 +3,7 @@
 
 import json
 import pathlib
+import shutil
 
 import numpy as np
 import onnx
@@ -175,3 +176,21 @@ def test_external_data_behind_two_gibibytes_is_read_where_it_lies(tmp_path: path
     assert compiled.path.stat().st_size < 1 << 20
     with autopar.Session(compiled) as session:
         np.testing.assert_allclose(session.run({"x": x})["y"], x @ weights, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_copied_weights_move_with_the_artifact(gpt2: Example, tmp_path: pathlib.Path, ranks: int) -> None:
+    model = shutil.copy(gpt2.path, tmp_path / "gpt2.onnx")
+    for path in gpt2.path.parent.glob("gpt2.onnx.*"):
+        shutil.copy(path, tmp_path)
+    (tmp_path / "built").mkdir()
+    autopar.compile(model, tmp_path / "built" / "gpt2.bin", bind=gpt2.bind, ranks=ranks, copy_weights=True)
+    (tmp_path / "built").rename(tmp_path / "shipped")
+    for path in tmp_path.glob("gpt2.onnx*"):
+        path.unlink()
+    assert sorted(path.name for path in (tmp_path / "shipped").iterdir()) == ["gpt2.bin", "gpt2.bin.weights"]
+    with autopar.Session(tmp_path / "shipped" / "gpt2.bin") as session:
+        np.testing.assert_allclose(session.run(gpt2.inputs)["logits"], gpt2.expected["logits"], rtol=1e-3, atol=1e-4)
+    (tmp_path / "shipped" / "gpt2.bin.weights").unlink()
+    with pytest.raises(autopar.Error, match="gpt2.bin.weights: No such file .*or compile it with --copy-weights"):
+        autopar.Session(tmp_path / "shipped" / "gpt2.bin")

@@ -169,6 +169,7 @@ Result<CommandLine> Options::values() const {
   options.emitOnnxPlan = emitOnnxPlan;
   options.useOnnxShardings = useOnnxShardings;
   options.beside = beside;
+  options.copyWeights = copyWeights;
   line.compare.assign(compare.begin(), compare.end());
   options.threads = threads;
   options.packWeights = packWeights;

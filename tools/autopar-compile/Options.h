@@ -22,7 +22,7 @@ struct Options {
   cl::list<std::string> bindings{
       "bind",
       cl::desc("extents of symbolic dimensions, of the global batch: batch=8,seq=128; those named "
-               "by others, past + seq, follow"),
+               "by others, past + seq, follow; a range, seq=1..128, where each step decides"),
       cl::value_desc("name=extent,..."), cl::cat(category)};
   cl::list<std::string> fixInputs{
       "fix-input",
@@ -72,6 +72,11 @@ struct Options {
   cl::opt<bool> useOnnxShardings{
       "use-onnx-shardings",
       cl::desc("the model's own fields for several devices (IR 11) are demands on the plan"),
+      cl::cat(category)};
+  cl::opt<bool> copyWeights{
+      "copy-weights",
+      cl::desc("copy the weights beside the artifact, to compiled.bin.weights, so that both can be "
+               "moved together; else the artifact reads them from the model's files"),
       cl::cat(category)};
   cl::opt<std::string> beside{
       "beside",

@@ -21,6 +21,12 @@ int importOnnxFile(llvm::StringRef model, llvm::ArrayRef<std::string> bindings,
       llvm::errs() << "autopar-translate: --bind: " << error << "\n";
       return usage;
     }
+  if (!options.leastExtents.empty()) {
+    llvm::errs() << "autopar-translate: --bind: '" << options.leastExtents.begin()->first
+                 << "' is a range, but an import has one extent; autopar-compile --stop-after "
+                    "import takes ranges\n";
+    return usage;
+  }
   for (const std::string &text : fixInputs)
     if (failed(mlir::autopar::parseFixedInputs(text, options, error))) {
       llvm::errs() << "autopar-translate: --fix-input: " << error << "\n";

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exec IR as compiled.bin: one operation is one entity of the artifact, so nothing is decided here.
-// Weights stay where they are: the artifact names their file and carries digests of their bytes.
+// Weights stay where they are, or are copied beside it: the artifact names their file and carries
+// digests of their bytes.
 #pragma once
 
 #include "autopar/Artifact/Writer.h"
@@ -22,6 +23,9 @@ struct EmitOptions {
   /// Folder that the artifact will stand in: weight files are named relative to it. Empty:
   /// absolute.
   std::string folder;
+  /// Where the bytes of weights are copied to, a file in that folder; empty: they stay where they
+  /// are.
+  std::string weights;
 };
 
 /// The artifact's contents for a module in exec form with planned memory. BadInput when the module

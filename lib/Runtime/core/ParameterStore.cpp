@@ -79,7 +79,8 @@ Result<std::shared_ptr<ParameterStore::File>> ParameterStore::open(const std::st
     if (fd >= 0)
       close(fd);
     return Status::noInput("cannot open " + full + ": " + reason +
-                           "; the weights stay where they were when the model was compiled");
+                           "; the artifact reads its weights from there: move it together with the "
+                           "model's files, or compile it with --copy-weights");
   }
   auto file = std::make_shared<File>();
   file->bytes = info.st_size;
