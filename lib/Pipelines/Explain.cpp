@@ -85,8 +85,10 @@ static void printBelieved(llvm::raw_ostream &out, const ::autopar::PlanBelief &b
 
 /// What is not kept in device memory until it is read again.
 static void printMemory(llvm::raw_ostream &out, const Plan &plan) {
-  std::string gain = llvm::formatv(", {0:f1} us of the step for {1:f1} MiB of the peak",
-                                   plan.believed.recomputeUs, plan.believed.savedBytes / 1048576.0);
+  std::string gain;
+  if (plan.believed.recomputeUs >= 0.05 || plan.believed.savedBytes > 0)
+    gain = llvm::formatv(", {0:f1} us of the step for {1:f1} MiB of the peak",
+                         plan.believed.recomputeUs, plan.believed.savedBytes / 1048576.0);
   printNamed(out, "computed again in the backward pass", "operations", plan.recompute, gain);
   printNamed(out, "in host memory from the forward to the backward pass", "operations",
              plan.offloadActivations);

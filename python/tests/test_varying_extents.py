@@ -123,6 +123,9 @@ GRAPHS = {
     "products of rows": ([node("Transpose", ["x"], "t", perm=[0, 2, 1]), node("MatMul", ["x", "t"], "y")], {}),
     "products of columns": ([node("Transpose", ["x"], "t", perm=[0, 2, 1]), node("MatMul", ["t", "x"], "y")], {}),
     "something in front": ([node("Concat", ["c", "x"], "y", axis=1)], {"c": np.ones((3, 2, 6), np.float32)}),
+    "a sink": ([node("Transpose", ["x"], "t", perm=[0, 2, 1]), node("Concat", ["t", "c"], "j", axis=2), node("Softmax", ["j"], "s", axis=2),
+                node("Shape", ["x"], "n", start=1, end=2), node("Slice", ["s", "zero", "n", "axis"], "w"), node("MatMul", ["w", "x"], "y")],
+               {"c": np.ones((3, 6, 1), np.float32), "zero": np.array([0]), "axis": np.array([2])}),
     "padded": ([node("Pad", ["x", "pads", "value"], "y")], {"pads": np.array([0, 1, 0, 0, 2, 0]), "value": np.array(7, np.float32)}),
     "positions": ([node("Shape", ["x"], "shape", start=1, end=2), node("Squeeze", ["shape"], "size"), node("Range", ["zero", "size", "step"], "range"),
                    node("Cast", ["range"], "places", to=1), node("Unsqueeze", ["places", "one"], "column"), node("Add", ["x", "column"], "y")],
@@ -146,6 +149,7 @@ REFUSED = {
     "a recurrence along it": ([node("RNN", ["x", "w", "r"], "y", hidden_size=4)], "which operations there are"),
     "a reversal": ([node("Slice", ["x", "last", "begin", "one", "back"], "y")], "in another order"),
     "something behind it": ([node("Concat", ["x", "x"], "y", axis=1)], "behind its end"),
+    "something behind it that is summed up in order": ([node("Concat", ["x", "s"], "j", axis=1), node("CumSum", ["j", "one"], "y")], "needs to know where dimension 1 ends"),
     "positions that are not there": ([node("Slice", ["x", "two", "five", "one"], "y")], "reads position 4"),
 }
 
@@ -155,7 +159,7 @@ def test_what_needs_the_end_is_refused(tmp_path: pathlib.Path, name: str) -> Non
     nodes, text = REFUSED[name]
     constants = {"last": LAST, "begin": np.array([-(1 << 40)]), "one": ONE, "back": -ONE, "two": TWO, "five": np.array([5])}
     constants = {key: array.astype(np.int64) for key, array in constants.items()}
-    constants |= {"w": np.ones((1, 4, 6), np.float32), "r": np.ones((1, 4, 4), np.float32)}
+    constants |= {"s": np.ones((3, 1, 6), np.float32), "w": np.ones((1, 4, 6), np.float32), "r": np.ones((1, 4, 4), np.float32)}
     model = graph(tmp_path, nodes, {"x": ["seq", 3, 6] if name == "a recurrence along it" else [3, "seq", 6]}, ["y"], constants)
     with pytest.raises(autopar.Error, match=text):
         autopar.compile(model, tmp_path / "g.bin", bind={"seq": (2, 9)}, options=["--quiet"])

@@ -6,7 +6,9 @@
 // RUN: not autopar-opt %t/m.mlir --pass-pipeline="builtin.module(autopar-carry-state{carry=present.0=w})" 2>&1 | FileCheck %s --check-prefix=PARAMETER
 // RUN: not autopar-opt %t/m.mlir --pass-pipeline="builtin.module(autopar-carry-state{carry=present.0=past.0,present.1=past.0})" 2>&1 | FileCheck %s --check-prefix=TWICE
 // RUN: not autopar-opt %t/empty.mlir --pass-pipeline="builtin.module(autopar-carry-state{carry=a=b})" 2>&1 | FileCheck %s --check-prefix=EMPTY
+// RUN: not autopar-opt %t/varying.mlir --pass-pipeline="builtin.module(autopar-carry-state{carry=present=past})" 2>&1 | FileCheck %s --check-prefix=VARYING
 
+// VARYING: carry: "past" has a dimension that is bound to a range; what is carried has one extent
 // PATTERN: carry: expected OUTPUT=INPUT, with one `*` on both sides or none, such as present.*=past_key_values.*, got "present.*=past"
 // OUTPUT: carry: there is no output "z"; the outputs are y, present.0, present.1
 // INPUT: carry: output "present.0" goes on as input "old.0", which there is not; the inputs are x, past.0
@@ -25,3 +27,8 @@ func.func @main(%x: tensor<5xf32> {autopar.name = "x"}, %past: tensor<4xf32> {au
 
 //--- empty.mlir
 module {}
+//--- varying.mlir
+func.func @main(%past: tensor<4xf32> {autopar.name = "past", autopar.varying = [{dim = 0, extent = "n", least = 1}]}) -> (tensor<4xf32> {autopar.name = "present"}) {
+  %0 = autopar.unary neg %past : tensor<4xf32>
+  return %0 : tensor<4xf32>
+}

@@ -78,11 +78,11 @@ private:
   /// The factor that holds an extent whole; nothing where the dimension is cut across it.
   static std::optional<FactorPlace> placeIn(const ShardingRule &rule, int64_t operand,
                                             const Varying &varying) {
-    int64_t within = 1;
+    int64_t within = 1, whole = varying.size + varying.tail;
     for (int64_t factor : llvm::reverse(rule.operands[operand][varying.dim])) {
       int64_t size = rule.factors[factor].size;
-      if (varying.inner % within == 0 && varying.inner * varying.size <= within * size &&
-          size % (varying.inner / within * varying.size) == 0)
+      if (varying.inner % within == 0 && varying.inner * whole <= within * size &&
+          size % (varying.inner / within * whole) == 0)
         return FactorPlace{factor, varying.inner / within};
       within *= size;
     }
@@ -96,8 +96,9 @@ private:
         int64_t within = 1;
         for (int64_t factor : llvm::reverse(dimension)) {
           if (factor == place.factor)
-            dims.add(op->getResult(number), {varying.extent, static_cast<int64_t>(dim),
-                                             varying.size, place.inner * within, varying.isZero});
+            dims.add(op->getResult(number),
+                     {varying.extent, static_cast<int64_t>(dim), varying.size, place.inner * within,
+                      varying.isZero, varying.tail});
           within *= rule.factors[factor].size;
         }
       }
@@ -114,6 +115,8 @@ private:
   }
 
   LogicalResult follow(Operation *op, bool isIndexed = false) {
+    if (failed(checkRepeated(op)))
+      return failure();
     auto varies =
         llvm::find_if(op->getOperands(), [&](Value value) { return dims.contains(value); });
     if (varies == op->operand_end())
@@ -139,6 +142,8 @@ private:
       return refuseToVary(op, varying.extent) << "cuts dimension " << varying.dim << " across it";
     const Factor &factor = rule.factors[place->factor];
     Varying passed = varying;
+    if (factor.kind == FactorKind::PassThrough && isGivenByOthers(operand, rule, varying, *place))
+      return success();
     if (factor.kind == FactorKind::PassThrough) {
       passed.isZero &= staysZero(op);
       passOn(op, rule, *place, passed);
@@ -150,12 +155,49 @@ private:
       mask(operand, varying, factor.reduction);
       return success();
     }
-    if (factor.behind == BehindEnd::Nothing)
+    // Only in a softmax it does not matter at which place something stands.
+    if (factor.behind == BehindEnd::Nothing || (varying.tail > 0 && !isa<SoftmaxOp>(op)))
       return refuseToVary(op, varying.extent)
              << "needs to know where dimension " << varying.dim << " ends";
     passed.isZero =
         factor.behind == BehindEnd::Identity && maskRow(operand, varying, factor.reduction);
     passOn(op, rule, *place, passed);
+    return success();
+  }
+
+  /// Whether an operand is the same all along a dimension, in which another one has the extent.
+  bool isGivenByOthers(OpOperand &operand, const ShardingRule &rule, const Varying &varying,
+                       FactorPlace place) const {
+    if (!repeated.contains({operand.get(), varying.dim}))
+      return false;
+    return llvm::any_of(operand.getOwner()->getOpOperands(), [&](OpOperand &other) {
+      return llvm::any_of(dims.of(other.get()), [&](const Varying &own) {
+        return own.extent == varying.extent && !repeated.contains({other.get(), own.dim}) &&
+               llvm::is_contained(rule.operands[other.getOperandNumber()][own.dim], place.factor);
+      });
+    });
+  }
+
+  /// What is the same all along a dimension, of which nothing tells where it ends, may only be
+  /// computed with position by position.
+  LogicalResult checkRepeated(Operation *op) {
+    auto answers = dyn_cast<ShardingRuleOpInterface>(op);
+    if (!answers || repeated.empty())
+      return success();
+    ShardingRule rule = answers.getShardingRule();
+    for (OpOperand &operand : op->getOpOperands())
+      for (auto [dim, factors] : llvm::enumerate(rule.operands[operand.getOperandNumber()])) {
+        auto place = static_cast<int64_t>(dim);
+        bool isTold = llvm::any_of(dims.of(operand.get()),
+                                   [&](const Varying &own) { return own.dim == place; });
+        bool passes = llvm::all_of(factors, [&](int64_t factor) {
+          return rule.factors[factor].kind == FactorKind::PassThrough;
+        });
+        if (repeated.contains({operand.get(), place}) && !isTold && !passes)
+          return mlir::emitError(op->getLoc())
+                 << "an extent cannot vary: " << op->getName() << " combines dimension " << dim
+                 << " of what is repeated along it";
+      }
     return success();
   }
 
@@ -176,14 +218,17 @@ private:
       bool isKnown = known != list.end();
       if (isa<RandomOp>(op))
         return refuseToVary(op, extent) << "draws numbers by their place in all of the tensor";
+      bool repeats = repeatsAlong(result, dim);
+      if (repeats)
+        repeated.insert({result, dim});
       if (!isKnown && times == 1 && isa<ConstantOp, IotaOp, BroadcastOp, SliceOp>(op))
         dims.add(result, {extent, dim, size});
-      else if (!isKnown && repeatsAlong(result, dim))
-        repeated.insert({result, dim});
-      else if (!isKnown || size / known->size != times)
+      else if (!isKnown && repeats)
+        continue;
+      else if (!isKnown || size / (known->size + known->tail) != times)
         return refuseToVary(op, extent)
                << "has it in dimension " << dim << " of its result in a way that is not known";
-      expected += repeated.contains({result, dim}) ? 0 : 1;
+      ++expected;
     }
     for (Value result : op->getResults())
       found += dims.of(result).size();
@@ -246,6 +291,12 @@ private:
 
   /// Whether a triangle hides, from each row that is there, what stands behind the end.
   bool isHiddenByTriangle(Value scores, const Varying &columns) {
+    if (columns.tail > 0) { // a sink
+      auto concat = scores.getDefiningOp<ConcatOp>();
+      if (!concat)
+        return false;
+      scores = concat.getInputs().front();
+    }
     RankedTensorType type = typeOf(scores);
     int64_t rows = type.getRank() - 2;
     bool isSquare =

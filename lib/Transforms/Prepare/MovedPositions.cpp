@@ -17,6 +17,8 @@ LogicalResult MovedPositions::follow(SliceOp slice) {
          movesHere = names(slice, kMovesAttribute, dim, varying.extent);
     if (size == slice.getInput().getType().getDimSize(dim) && step == 1)
       dims.add(slice.getResult(), varying);
+    else if (varying.tail > 0 && start == 0 && step == 1 && size == varying.size)
+      dims.add(slice.getResult(), {varying.extent, dim, size, varying.inner, varying.isZero});
     else if (step != 1 || !varying.isAllOf(slice.getInput()) || (movesHere && (varies || moves)))
       return refuseToVary(slice, varying.extent)
              << "takes positions of dimension " << dim << " in another order, or in steps";
@@ -73,15 +75,28 @@ LogicalResult MovedPositions::takeFromEnd(SliceOp slice) {
   return success();
 }
 
+/// Whether what stands behind the first operand varies along the dimension of a concatenation.
+bool MovedPositions::variesBehind(ConcatOp concat) const {
+  return llvm::any_of(concat.getInputs().drop_front(), [&](Value input) {
+    return llvm::any_of(dims.of(input), [&](const Varying &varying) {
+      return varying.dim == static_cast<int64_t>(concat.getDim());
+    });
+  });
+}
+
 LogicalResult MovedPositions::follow(ConcatOp concat) {
   auto dim = static_cast<int64_t>(concat.getDim());
   for (auto [number, input] : llvm::enumerate(concat.getInputs()))
     for (const Varying &varying : dims.of(input)) {
+      int64_t all = concat.getType().getDimSize(dim);
       bool isLast = number + 1 == concat.getInputs().size();
       if (varying.dim != dim)
         dims.add(concat.getResult(), varying);
       else if (isLast && varying.isAllOf(input))
-        dims.add(concat.getResult(), {varying.extent, dim, concat.getType().getDimSize(dim)});
+        dims.add(concat.getResult(), {varying.extent, dim, all});
+      else if (number == 0 && varying.isAllOf(input) && !variesBehind(concat))
+        dims.add(concat.getResult(),
+                 {varying.extent, dim, varying.size, 1, false, all - varying.size});
       else
         return refuseToVary(concat, varying.extent) << "puts something behind its end";
     }

@@ -28,6 +28,8 @@ private:
   LogicalResult countFromEnd(Operation *op, OpOperand &indices, const Varying &varying,
                              int64_t columns, int64_t column);
 
+  bool variesBehind(ConcatOp concat) const;
+
   VaryingDims &dims;
   PaddingMask &mask;
 };

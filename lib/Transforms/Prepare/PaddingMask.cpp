@@ -58,7 +58,7 @@ Value PaddingMask::missing(StringAttr extent) {
 /// [extent of the dimension]: whether a position is in front of the end. Made once, in front of all
 /// operations.
 Value PaddingMask::inFront(const Varying &varying, int64_t dimSize) {
-  Value &line = lines[{varying.extent, varying.size, varying.inner, dimSize}];
+  Value &line = lines[{varying.extent, varying.size, varying.inner, varying.tail, dimSize}];
   if (line)
     return line;
   OpBuilder::InsertionGuard guard(builder);
@@ -82,6 +82,13 @@ Value PaddingMask::inFront(const Varying &varying, int64_t dimSize) {
               "in_front");
   if (dimSize == varying.size)
     return line;
+  if (varying.tail > 0) {
+    auto rest = RankedTensorType::get({varying.tail}, builder.getI1Type());
+    Value seen = name(ConstantOp::create(builder, loc, DenseElementsAttr::get(rest, true)), "tail");
+    auto joined = RankedTensorType::get({dimSize}, builder.getI1Type());
+    return line =
+               name(ConcatOp::create(builder, loc, joined, ValueRange{line, seen}, 0), "in_front");
+  }
   int64_t outer = dimSize / varying.size / varying.inner;
   auto apart = RankedTensorType::get({outer, varying.size, varying.inner}, builder.getI1Type());
   line = name(BroadcastOp::create(builder, loc, apart, line, ArrayRef<int64_t>{1}), "in_front");

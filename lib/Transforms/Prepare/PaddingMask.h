@@ -39,8 +39,8 @@ private:
   UniqueIds ids;
   Operation *first; ///< of the operations that were there
   DenseMap<StringAttr, Value> missingOf;
-  /// By extent, size, inner and the extent of the dimension.
-  DenseMap<std::tuple<Attribute, int64_t, int64_t, int64_t>, Value> lines;
+  /// By extent, size, inner, tail and the extent of the dimension.
+  DenseMap<std::tuple<Attribute, int64_t, int64_t, int64_t, int64_t>, Value> lines;
 };
 
 } // namespace mlir::autopar

@@ -16,9 +16,12 @@ struct Varying {
   int64_t dim, size, inner = 1;
   /// What stands behind the end is zero.
   bool isZero = false;
+  /// Positions of something else, behind all of the extent's.
+  int64_t tail = 0;
 
   bool isSamePlace(const Varying &other) const {
-    return extent == other.extent && dim == other.dim && size == other.size && inner == other.inner;
+    return extent == other.extent && dim == other.dim && size == other.size &&
+           inner == other.inner && tail == other.tail;
   }
   /// Whether it is all of its dimension of a value.
   bool isAllOf(Value value) const {
