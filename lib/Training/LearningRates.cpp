@@ -47,7 +47,7 @@ Result<LearningRateSchedule> LearningRateSchedule::parse(const std::string &text
     return call->errorAt(positionOf("warmup"), "expected a number of warm-up steps");
   if (ends && (!isCount(schedule.steps) || schedule.steps <= schedule.warmup))
     return call->errorAt(positionOf("steps"), "expected steps=N, more than the warm-up");
-  if (schedule.least < 0)
+  if (!(schedule.least >= 0) || !std::isfinite(schedule.least))
     return call->errorAt(positionOf("min"), "expected a rate that is not negative");
   return schedule;
 }

@@ -118,7 +118,7 @@ def run_tool(command: List[str], timeout_s: Optional[float] = None) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout_s)
     except subprocess.TimeoutExpired:
-        raise TimeoutError(f"{pathlib.Path(command[0]).name} ran longer than {timeout_s:.0f} s") from None
+        raise TimeoutError(f"{pathlib.Path(command[0]).name} ran longer than {timeout_s:g} s") from None
     if done.returncode != 0:
         raise Error(done.returncode, done.stderr.strip() or done.stdout.strip())
     return done.stdout

@@ -7,7 +7,7 @@ import os
 from ctypes import POINTER, byref, c_char_p, c_double, c_int32, c_int64, c_void_p
 from typing import Optional, Union
 
-from .errors import Error
+from .errors import EXIT_USAGE, Error
 from .tools import find_library
 
 FILE = "libautopar_runtime.so"
@@ -105,9 +105,20 @@ def join() -> c_void_p:
     return world
 
 
+def path_bytes(path: Union[str, bytes, "os.PathLike[str]"]) -> bytes:
+    """For the library, which reads them up to a NUL."""
+    try:
+        encoded = os.fsencode(path)
+    except TypeError:
+        raise Error(EXIT_USAGE, f"a path is a text or a pathlib.Path, not {path!r:.80}") from None
+    if b"\0" in encoded:
+        raise Error(EXIT_USAGE, f"a path holds no NUL byte: {path!r:.80}")
+    return encoded
+
+
 def open_session(path: Union[str, bytes], threads: int, initializer: str, beside: Optional[c_void_p], world: Optional[c_void_p]) -> c_void_p:
     """An open session, beside another one or None, in a world or None; close it with autoparClose."""
     session = _SESSION()
-    options = Options(threads, os.fsencode(initializer) or None, beside, world)
-    check(load().autoparOpenWith(os.fsencode(path), byref(options), byref(session)))
+    options = Options(threads, path_bytes(initializer) or None, beside, world)
+    check(load().autoparOpenWith(path_bytes(path), byref(options), byref(session)))
     return session

@@ -58,8 +58,13 @@ class Session:
     def __init__(self, path: Path, *, threads: int = 0, initializer: str = "", on_nan: str = "stop",
                  beside: "Optional[Session]" = None, world: Optional[World] = None) -> None:
         self._session: Optional[ctypes.c_void_p] = None
-        self._lock = beside._lock if beside is not None else threading.RLock()  # a collected session closes within
         self._process = os.getpid()
+        self._lock = threading.RLock()
+        if beside is not None and not isinstance(beside, Session):
+            raise Error(EXIT_USAGE, f"beside is a Session, not {type(beside).__name__}")
+        if world is not None and not isinstance(world, World):
+            raise Error(EXIT_USAGE, f"world is an autopar.World, not {type(world).__name__}")
+        self._lock = beside._lock if beside is not None else threading.RLock()  # a collected session closes within
         if on_nan not in ("stop", "skip"):
             raise Error(EXIT_USAGE, f"on_nan is 'stop' or 'skip', not {on_nan!r}")
         if not _is_number(threads, 0, MOST_THREADS):
@@ -68,7 +73,7 @@ class Session:
             raise Error(EXIT_USAGE, f"initializer is a text such as '*=normal(0.02)' or a .safetensors file, '' for the model's own, not {initializer!r}")
         self._library = runtime_library.load()
         with beside._opened() if beside is not None else contextlib.nullcontext() as other:
-            self._session = runtime_library.open_session(os.fspath(path), threads, initializer, other, world.joined() if world is not None else None)
+            self._session = runtime_library.open_session(path, threads, initializer, other, world.joined() if world is not None else None)
         #: Which process of the world this is; outputs arrive at the first.
         self._process_rank, self._processes = (world.rank, world.processes) if world is not None else (0, 1)
         self._warn(self._session)
@@ -107,8 +112,8 @@ class Session:
             self._broadcast(session, array)
 
     def _broadcast(self, session: ctypes.c_void_p, array: np.ndarray) -> None:
-        if not array.flags.c_contiguous or not array.flags.writeable:
-            raise Error(EXIT_USAGE, "broadcast takes an array that is contiguous and may be written")
+        if not isinstance(array, np.ndarray) or array.dtype.hasobject or not array.flags.c_contiguous or not array.flags.writeable:
+            raise Error(EXIT_USAGE, "broadcast takes an array of numbers that is contiguous and may be written")
         if self._processes > 1:
             runtime_library.check(self._library.autoparBroadcast(session, array.ctypes.data, array.nbytes))
 
@@ -126,7 +131,7 @@ class Session:
         state stay. Of sessions beside each other the first is loaded first: the others have its parameters where they share them, and
         their own once they are loaded too. Error 65 where the program trains its parameters."""
         with self._opened() as session:
-            runtime_library.check(self._library.autoparLoadWeights(session, os.fsencode(initializer)))
+            runtime_library.check(self._library.autoparLoadWeights(session, runtime_library.path_bytes(initializer)))
             self._warn(session)
 
     def _warn(self, session: ctypes.c_void_p) -> None:
@@ -137,19 +142,23 @@ class Session:
         """The rate of the steps to come, in place of the optimizer's; a schedule scales it."""
         if isinstance(rate, bool) or not isinstance(rate, (int, float, np.integer, np.floating)):
             raise Error(EXIT_USAGE, f"the learning rate is a number, not {rate!r}")
+        try:
+            number = float(rate)
+        except OverflowError:
+            raise Error(EXIT_USAGE, "the learning rate is larger than any float") from None
         with self._opened() as session:
-            runtime_library.check(self._library.autoparSetLearningRate(session, float(rate)))
+            runtime_library.check(self._library.autoparSetLearningRate(session, number))
 
     def save_checkpoint(self, folder: Path) -> None:
         """Writes folder/step-<N>, N being the steps that were run: parameters and state, as autopar-run's --checkpoint-dir does."""
         with self._opened() as session:
-            runtime_library.check(self._library.autoparSaveCheckpoint(session, os.fsencode(folder)))
+            runtime_library.check(self._library.autoparSaveCheckpoint(session, runtime_library.path_bytes(folder)))
 
     def load_checkpoint(self, folder: Path) -> Optional[int]:
         """Goes on from the newest whole checkpoint, written on any plan and number of ranks. How many steps it has; None: there is none."""
         step = ctypes.c_int64()
         with self._opened() as session:
-            runtime_library.check(self._library.autoparLoadCheckpoint(session, os.fsencode(folder), ctypes.byref(step)))
+            runtime_library.check(self._library.autoparLoadCheckpoint(session, runtime_library.path_bytes(folder), ctypes.byref(step)))
         return step.value if step.value >= 0 else None
 
     def export(self, path: Path, *, averages: bool = False) -> None:
@@ -159,7 +168,7 @@ class Session:
         """
         write = self._library.autoparExportAverages if averages else self._library.autoparExport
         with self._opened() as session:
-            runtime_library.check(write(session, os.fsencode(path)))
+            runtime_library.check(write(session, runtime_library.path_bytes(path)))
 
     def state(self, name: str) -> np.ndarray:
         """A copy of what lasts from step to step, whole: a trained parameter, a moment of the optimizer, a carried cache."""

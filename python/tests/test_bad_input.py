@@ -8,7 +8,9 @@ import subprocess
 from typing import List
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 import autopar
 from autopar import models
@@ -270,3 +272,13 @@ def test_what_cannot_be_printed_is_an_error(program: pathlib.Path, gpt2: Example
         with open("/dev/full", "w", encoding="utf-8") as device:
             done = subprocess.run([autopar.find_tool(words[0]), *words[1:]], stdout=device, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
         assert done.returncode == 74 and "cannot write to standard output" in done.stderr, words
+
+
+def test_made_up_data_needs_inputs_with_samples(tmp_path: pathlib.Path) -> None:
+    scalar, vector = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("s", []), ("x", [2])))
+    graph = helper.make_graph([helper.make_node("Mul", ["x", "s"], ["y"])], "g", [scalar, vector], [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), tmp_path / "m.onnx")
+    autopar.compile(tmp_path / "m.onnx", tmp_path / "m.bin")
+    assert "input s is a scalar and has no samples: give it with --input" in refusal(tmp_path / "m.bin", tmp_path, "--data", "synthetic")
+    autopar.compile(tmp_path / "m.onnx", tmp_path / "m.bin", fix_inputs={"s": 1, "x": 2})
+    assert "feeds nothing: the program takes no inputs; leave --data out" in refusal(tmp_path / "m.bin", tmp_path, "--data", "synthetic")

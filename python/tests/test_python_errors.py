@@ -37,12 +37,12 @@ def test_names_that_the_package_does_not_have() -> None:
 def test_compilations_that_make_no_sense(tmp_path: pathlib.Path) -> None:
     assert refusal(2, autopar.compile, "x.onnx", ranks=2, cluster="presets:cpux2") == (
         "ranks and cluster exclude each other; a cluster says how many ranks there are")
-    assert refusal(2, autopar.compile, "x.onnx", bind={"batch": "x"}) == "bind: the extent of 'batch' is a whole number, not 'x'"
+    assert refusal(2, autopar.compile, "x.onnx", bind={"batch": "x"}) == "bind: the extent of 'batch' is a whole number, or (least, most), not 'x'"
     assert refusal(2, autopar.compile, "x.onnx", options="--explain") == "options are a list of words, such as ['--stages', '2'], not '--explain'"
     assert refusal(2, autopar.compile, "x.onnx", train="loss") == "train is an autopar.Train, not str"
     assert refusal(2, autopar.compile, "x.onnx", train=autopar.Train("")).startswith('autopar-compile: error: --train: expected "loss=..."')
     assert refusal(2, autopar.compile, 3, tmp_path / "x.bin") == "model must be a path or an onnx.ModelProto, not int"
-    with pytest.raises(TimeoutError, match="^sleep ran longer than 0 s$"):
+    with pytest.raises(TimeoutError, match="^sleep ran longer than 0.1 s$"):
         compiler.run_tool(["sleep", "5"], timeout_s=0.1)
 
 
@@ -71,6 +71,13 @@ def test_sessions_that_make_no_sense(gpt2: Example, tmp_path: pathlib.Path) -> N
         assert refusal(65, session.run, {"\udcff": gpt2.inputs["input_ids"]}).startswith("there is no input '?'; the inputs are input_ids")
         assert refusal(2, session.run, None) == "inputs are arrays by name, such as {'input_ids': array}, not NoneType"
         assert refusal(2, session.set_learning_rate, "a") == "the learning rate is a number, not 'a'"
+        assert refusal(2, session.set_learning_rate, 10**400) == "the learning rate is larger than any float"
+        assert refusal(2, session.broadcast, [1]).startswith("broadcast takes an array of numbers")
+        assert refusal(2, autopar.Session, done, beside=5) == "beside is a Session, not int"
+        assert refusal(2, autopar.Session, done, world=5) == "world is an autopar.World, not int"
+        assert refusal(2, autopar.Session, None) == "a path is a text or a pathlib.Path, not None"
+        for act in (autopar.Session, session.export, session.save_checkpoint, session.load_weights):
+            assert refusal(2, act, "a\0b") == "a path holds no NUL byte: 'a\\x00b'"
         for act in (session.save_checkpoint, session.load_checkpoint, session.export):
             assert refusal(65, act, tmp_path / "kept").startswith("this program keeps nothing from step to step")
         assert not (tmp_path / "kept").exists()

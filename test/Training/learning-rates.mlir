@@ -4,11 +4,13 @@
 // RUN: not autopar-opt %s --autopar-build-training-step="loss=y lr-schedule=linear(steps=5,warmup=-1)" 2>&1 | FileCheck %s --check-prefix=WARMUP
 // RUN: not autopar-opt %s --autopar-build-training-step="loss=y lr-schedule=constant(min=1)" 2>&1 | FileCheck %s --check-prefix=OPTION
 // RUN: not autopar-opt %s --autopar-build-training-step="loss=y lr-schedule=cosine(steps=5,min=-1)" 2>&1 | FileCheck %s --check-prefix=LEAST
+// RUN: not autopar-opt %s --autopar-build-training-step="loss=y lr-schedule=cosine(steps=5,min=nan)" 2>&1 | FileCheck %s --check-prefix=NAN
 // RUN: not autopar-opt %s --autopar-build-training-step="loss=y lr-schedule=constant(x)" 2>&1 | FileCheck %s --check-prefix=WORDS
 
 // NAME: error: lr-schedule "stairs(steps=3)": unknown schedule; expected constant, linear, cosine, inverse_sqrt
 // STEPS: error: lr-schedule "cosine(warmup=5,steps=5)": expected steps=N, more than the warm-up
 // WARMUP: error: lr-schedule "linear(steps=5,warmup=-1)": expected a number of warm-up steps
+// NAN: error: lr-schedule "cosine(steps=5,min=nan)": expected a rate that is not negative at character 16
 // LEAST: error: lr-schedule "cosine(steps=5,min=-1)": expected a rate that is not negative at character 16
 // WORDS: error: lr-schedule "constant(x)": constant takes options (warmup=100) only, at character 1
 // OPTION: error: lr-schedule "constant(min=1)":

@@ -141,6 +141,8 @@ Status Run::checkFed(const runtime::DataSource &source, const std::string &path)
                                              "them out (--fields says what --data feeds)"};
   if (int64_t unused = source.unusedTokens())
     say("remark: " + path + ": the last " + std::to_string(unused) + " tokens fill no sample");
+  if (source.inputs().empty())
+    return Status::badInput(path + " feeds nothing: the program takes no inputs; leave --data out");
   const std::string fed = source.inputs().front();
   for (const runtime::TensorSpec &input : session.inputs())
     if (input.name == fed) {

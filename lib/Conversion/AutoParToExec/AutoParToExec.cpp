@@ -97,6 +97,10 @@ LogicalResult ProgramBuilder::lower() {
     timeUs = op.getAttr(kOpTimeAttribute);
     isMessageTime = isa<CollectiveOpInterface, SendOp, ReceiveOp>(op);
     if (auto result = dyn_cast<func::ReturnOp>(op)) {
+      // A parameter that is returned as it is, or seen otherwise, lies somewhere.
+      for (Value operand : result.getOperands())
+        if (BlockArgument parameter = parameterIn(operand))
+          (void)viewOf(parameter);
       createArgumentPorts();
       if (failed(lowerReturn(result)))
         return failure();

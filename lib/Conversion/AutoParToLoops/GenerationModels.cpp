@@ -28,6 +28,9 @@ struct ConstantModel : ElementLoweringOpInterface::ExternalModel<ConstantModel, 
   Value emitElement(Operation *op, OpBuilder &builder, unsigned, ElementLoader &loader) const {
     auto value = cast<DenseElementsAttr>(cast<ConstantOp>(op).getValue());
     Location loc = op->getLoc();
+    if (value.empty()) // and never read
+      return arith::ConstantOp::create(builder, loc,
+                                       builder.getZeroAttr(getScalarType(value.getElementType())));
     auto numbers = value.getValues<Attribute>();
     Value chosen = numberOf(builder, loc, *numbers.begin());
     SmallVector<int64_t> dims = getPositionDimensions(op);

@@ -98,6 +98,23 @@ static LogicalResult importNot(Node &node) {
   return node.result(node.b.unary(UnaryKind::Not, node.input(0)));
 }
 
+/// ONNX's logical operators are of booleans; those of integers have names of their own.
+static LogicalResult checkBooleans(Node &node) {
+  for (size_t i = 0; i < node.inputCount(); ++i)
+    if (!node.inputType(i).getElementType().isInteger(1))
+      return node.inputError(i, "must hold booleans; Bitwise" + node.opType() + " takes integers");
+  return success();
+}
+
+static LogicalResult importLogicalNot(Node &node) {
+  return success(succeeded(checkBooleans(node)) && succeeded(importNot(node)));
+}
+
+template <BinaryKind kind>
+static LogicalResult importLogical(Node &node) {
+  return success(succeeded(checkBooleans(node)) && succeeded(importBinary<kind>(node)));
+}
+
 static LogicalResult importBitShift(Node &node) {
   std::string direction = node.string("direction", "");
   if (direction != "LEFT" && direction != "RIGHT")
@@ -222,7 +239,7 @@ void mlir::autopar::addElementwiseOperators(OperatorTable &table) {
   unary("Ceil", importRounding<UnaryKind::Ceil>);
   unary("Round", importRounding<UnaryKind::Round>);
   unary("BitwiseNot", importNot);
-  unary("Not", importNot);
+  unary("Not", importLogicalNot);
   unary("IsNaN", importIsNaN);
   auto binary = [&](StringRef name, ImportFunction import) {
     table.add(name, {1, 6}, {2, 2}, legacy, import);
@@ -233,9 +250,9 @@ void mlir::autopar::addElementwiseOperators(OperatorTable &table) {
   binary("Mul", importBinary<BinaryKind::Mul>);
   binary("Div", importBinary<BinaryKind::Div>);
   binary("Pow", importPow);
-  binary("And", importBinary<BinaryKind::And>);
-  binary("Or", importBinary<BinaryKind::Or>);
-  binary("Xor", importBinary<BinaryKind::Xor>);
+  binary("And", importLogical<BinaryKind::And>);
+  binary("Or", importLogical<BinaryKind::Or>);
+  binary("Xor", importLogical<BinaryKind::Xor>);
   binary("Equal", importCompare<ComparePredicate::Eq>);
   binary("Less", importCompare<ComparePredicate::Lt>);
   binary("Greater", importCompare<ComparePredicate::Gt>);

@@ -88,9 +88,14 @@ Result<std::unique_ptr<DataSource>> DataSource::open(const DataOptions &options,
     if (!synthetic)
       return synthetic.status();
     state->synthetic = *synthetic;
-    for (const TensorSpec &input : inputs)
+    for (const TensorSpec &input : inputs) {
+      if (input.shape.empty())
+        return Status::badInput(text + ": input " + input.name +
+                                " is a scalar and has no samples: give it with --input, and "
+                                "arrays of the others as --data");
       if (Status status = synthetic->checkVocab(input); !status.isOk())
         return status.at(text);
+    }
     state->fed = inputs;
     state->samples = SyntheticData::kSamples;
   } else {

@@ -242,8 +242,11 @@ private:
   /// there.
   bool repeatsAlong(Value value, int64_t dim) const {
     Operation *op = value.getDefiningOp();
-    if (auto broadcast = dyn_cast<BroadcastOp>(op))
-      return !llvm::is_contained(broadcast.getDims(), dim);
+    if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
+      const int64_t *given = llvm::find(broadcast.getDims(), dim);
+      return given == broadcast.getDims().end() ||
+             broadcast.getInput().getType().getDimSize(given - broadcast.getDims().begin()) == 1;
+    }
     if (auto iota = dyn_cast<IotaOp>(op))
       return static_cast<int64_t>(iota.getDim()) != dim;
     if (auto constant = dyn_cast<ConstantOp>(op))
