@@ -102,6 +102,12 @@ const Mesh *Plan::findMesh(std::string_view meshName) const {
 Result<std::vector<Mesh>> Plan::stageMeshes() const {
   std::vector<Mesh> found;
   std::vector<MeshAxis> all;
+    for (size_t before = 0; before < s; ++before)
+      if (stages[before].mesh == expected)
+        return Status::badInput("stage \"" + stages[s].name + "\" is on mesh \"" + expected +
+                                "\", as stage \"" + stages[before].name + "\" is; stages take " +
+                                "turns on all " + std::to_string(meshes.size()) +
+                                " meshes, expected one that no stage before it is on");
   for (size_t s = 0; s < stages.size(); ++s) {
     const std::string &expected = stages[s % meshes.size()].mesh;
     if (stages[s].mesh != expected)

@@ -100,6 +100,12 @@ TEST(Plan, StagesTakeTurnsOnMeshesOfAlikeAxes) {
             "stage \"s2\" is on mesh \"m1\"; stages take turns, expected \"m0\"");
   plan = samplePlan();
   plan.meshes = {{"m0", {{"t", 2}, {"d", 1}}, {0, 1}}, {"m1", {{"d", 2}, {"t", 1}}, {2, 3}}};
+  plan.stages[1].mesh = "m0";
+  EXPECT_EQ(
+      plan.stageMeshes().status().message(),
+      "stage \"s1\" is on mesh \"m0\", as stage \"s0\" is; stages take turns on all 2 meshes, "
+      "expected one that no stage before it is on");
+  plan = samplePlan();
   EXPECT_NE(plan.stageMeshes().status().message().find("has its axes in another order than"),
             std::string::npos);
 }

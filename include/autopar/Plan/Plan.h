@@ -106,8 +106,8 @@ struct Plan {
   const Mesh *findMesh(std::string_view meshName) const;
 
   /// The meshes in the order in which stages take turns on them, all with the axes of all of them:
-  /// one that a mesh does not have is of size 1 there. BadInput where stages take no turns, or axes
-  /// stand in different orders.
+  /// one that a mesh does not have is of size 1 there. BadInput where stages take no turns on all
+  /// of them, or axes stand in different orders.
   Result<std::vector<Mesh>> stageMeshes() const;
 
   /// Mesh, stage and axis rules; names the first violation and its place.
