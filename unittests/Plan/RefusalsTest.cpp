@@ -20,7 +20,7 @@ Plan samplePlan() {
   plan.meshes = {{"m0", {{"t", 2}}, {0, 1}}, {"m1", {{"t", 2}}, {2, 3}}};
   plan.stages = {{"s0", "m0", {"fc1"}}, {"s1", "m1", {"fc2"}}};
   plan.ops["fc1"].factors = {{"t"}};
-  plan.values["fc1"] = {{{"t"}}, {}, ""};
+  plan.values["fc1"].dims = {{"t"}};
   plan.believed.peakBytes = {1};
   return plan;
 }

@@ -16,15 +16,12 @@
 
 namespace autopar {
 
-/// Mesh axes that one dimension (or factor) is split over, outermost first; empty = not split. The
-/// word "time" stands for the micro-batch axis.
+/// Mesh axes that one dimension (or factor) is split over, outermost first; empty = not split.
 using AxisList = std::vector<std::string>;
 
 /// How a value lies on a mesh.
 struct ValueSharding {
   std::vector<AxisList> dims; ///< one per dimension
-  AxisList partial;           ///< axes over which the value is an unreduced part
-  std::string partialKind;    ///< "sum", "max", ...; empty where nothing is partial
   bool operator==(const ValueSharding &) const = default;
 };
 
