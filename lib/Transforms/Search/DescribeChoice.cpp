@@ -152,7 +152,7 @@ private:
     details.believed.stepUs = run->times.makespanUs;
     for (auto [index, task] : llvm::enumerate(run->tasks)) {
       const ::autopar::TaskTimes &times = run->times.tasks[index];
-      if (times.endUs <= times.startUs)
+      if (times.endUs <= times.startUs || run->queueOf[index] < 0)
         continue;
       details.timeline.push_back({run->queueOf[index], wordOf(task.kind).str(),
                                   task.target >= 0 ? "to stage " + std::to_string(task.target) : "",

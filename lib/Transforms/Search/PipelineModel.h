@@ -21,7 +21,7 @@ struct PipelineTask {
 /// A step on the event engine.
 struct PipelineRun {
   std::vector<std::string> queues; ///< meshes, then links between them
-  std::vector<int32_t> queueOf;    ///< per task
+  std::vector<int32_t> queueOf;    ///< per task; -1: of the latency of a message
   std::vector<PipelineTask> tasks;
   ::autopar::VirtualRun times;
 };
