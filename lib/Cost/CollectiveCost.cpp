@@ -112,6 +112,11 @@ static double bytesUs(CollectiveKind kind, double bytes, const MeshGroup &group)
   return collectiveTimeUs(kind, bytes, group) - collectiveTimeUs(kind, 0, group);
 }
 
+double slownessOf(const MeshGroup &group) {
+  constexpr double bytes = 1 << 20; // as much latency as bandwidth
+  return collectiveTimeUs(CollectiveKind::AllReduce, bytes, group);
+}
+
 double computeLossUs(CollectiveKind kind, double bytes, const MeshGroup &group) {
   double loss = group.computeLoss();
   return loss > 0 ? loss * bytesUs(kind, bytes, group) : 0;

@@ -6,21 +6,9 @@
 #include <map>
 #include <set>
 
+#include "autopar/Cost/CostModel.h"
+
 namespace autopar {
-namespace {
-
-/// Larger = worse: more of the group lies beyond the node.
-bool worseThan(const MeshGroup &a, const MeshGroup &b) {
-  for (size_t level = a.extents.size(); level-- > 0;)
-    if (a.extents[level] != b.extents[level])
-      return a.extents[level] > b.extents[level];
-  for (size_t level = 0; level < a.links.size(); ++level)
-    if (a.links[level].bytesPerSecond != b.links[level].bytesPerSecond)
-      return a.links[level].bytesPerSecond < b.links[level].bytesPerSecond;
-  return false;
-}
-
-} // namespace
 
 std::string shapeText(const std::vector<MeshAxis> &axes) {
   std::string text;
@@ -191,12 +179,13 @@ MeshGroup meshGroup(const Cluster &cluster, const Mesh &mesh, std::span<const st
     groups[key].push_back(mesh.devices[static_cast<size_t>(point)]);
   }
   MeshGroup worst = meshGroup(cluster, 1, 1);
-  bool first = true;
+  double most = -1;
   for (const auto &[key, devices] : groups) {
     MeshGroup group = meshGroup(cluster, devices);
-    if (first || worseThan(group, worst))
-      worst = group;
-    first = false;
+    if (double slowness = slownessOf(group); slowness > most) {
+      worst = std::move(group);
+      most = slowness;
+    }
   }
   return worst;
 }

@@ -83,6 +83,15 @@ std::string PipelinePlaces::nameOf(PipelinePlace place) const {
   return name;
 }
 
+static bool hasSize(const std::vector<::autopar::MeshAxis> &axes, int64_t devices) {
+  for (const ::autopar::MeshAxis &axis : axes) {
+    if (devices % axis.size)
+      return false;
+    devices /= axis.size;
+  }
+  return devices == 1;
+}
+
 /// Stages are equal where all devices are alike, or somebody says what their meshes are. Of many
 /// equal devices other shares differ by too little to look for.
 bool PipelinePlaces::isOffered(PipelinePlace place) const {
@@ -96,7 +105,8 @@ bool PipelinePlaces::isOffered(PipelinePlace place) const {
     return group.deviceType == cluster.nodes.front().deviceType;
   });
   if (place.shares == DeviceShares::Equal)
-    return divides && (stages == 1 || isGiven || areAlike);
+    return divides &&
+           (isGiven ? hasSize(demands.mesh(), devices / stages) : stages == 1 || areAlike);
   return place.shares != DeviceShares::Given && stages > 1 && !isGiven &&
          (devices <= kFewDevices || !areAlike || !divides);
 }

@@ -307,6 +307,7 @@ void mlir::autopar::addOrder(OpPassManager &manager, const AutoShardOptions &sha
   EvaluateStepPassOptions evaluate;
   evaluate.cluster = shard.cluster;
   evaluate.target = lower.target;
+  evaluate.memoryLimit = shard.memoryLimit;
   manager.addPass(createEvaluateStepPass(evaluate));
 }
 

@@ -45,10 +45,13 @@ const Setting *findSetting(const std::string &key) {
   return found == std::end(kSettings) ? nullptr : found;
 }
 
+/// So that products of two numbers are numbers too.
+constexpr int64_t kMostCount = 1 << 24;
+
 std::optional<int64_t> countOf(std::string_view text) {
   int64_t count = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (error != std::errc() || end != text.data() + text.size() || count < 1)
+  if (error != std::errc() || end != text.data() + text.size() || count < 1 || count > kMostCount)
     return std::nullopt;
   return count;
 }
@@ -98,11 +101,11 @@ std::string whyNot(Kind kind, const std::string &value) {
   switch (kind) {
   case Kind::CountOrAuto:
     isFine = value == "auto" || countOf(value);
-    expected = "a positive number or auto";
+    expected = "a number from 1 to 16777216, or auto";
     break;
   case Kind::Count:
     isFine = countOf(value).has_value();
-    expected = "a positive number";
+    expected = "a number from 1 to 16777216";
     break;
   case Kind::Word:
     isFine = !value.empty();

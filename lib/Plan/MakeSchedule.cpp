@@ -134,6 +134,9 @@ constexpr Generator kGenerators[] = {
     {"overlapped-interleaved", true, false, twoTogether},
 };
 
+/// Rows of one phase, on all meshes together.
+constexpr int64_t kMost = int64_t(1) << 24;
+
 const Generator *find(std::string_view name) {
   for (const Generator &generator : kGenerators)
     if (generator.name == name)
@@ -162,8 +165,8 @@ bool splitsBackward(std::string_view name) {
   return generator && generator->splitsBackward;
 }
 
-Result<Schedule> makeSchedule(std::string_view name, int32_t stages, int32_t meshes,
-                              int32_t microBatches, bool trains) {
+Result<Schedule> makeSchedule(std::string_view name, int64_t stages, int64_t meshes,
+                              int64_t microBatches, bool trains) {
   const Generator *generator = find(name);
   if (!generator)
     return Status::badInput("there is no schedule '" + std::string(name) + "'; there are " +
@@ -172,6 +175,10 @@ Result<Schedule> makeSchedule(std::string_view name, int32_t stages, int32_t mes
   if (stages < 1 || meshes < 1 || microBatches < 1 || stages % meshes)
     return Status::badInput(place + std::to_string(stages) + " stages on " +
                             std::to_string(meshes) + " meshes; expected a multiple");
+  if (stages > kMost || microBatches > kMost || stages * microBatches > kMost)
+    return Status::badInput(
+        place + std::to_string(stages) + " stages with " + std::to_string(microBatches) +
+        " micro-batches; expected a product of at most " + std::to_string(kMost));
   if ((stages > meshes) != generator->isInterleaved)
     return Status::badInput(
         place + (generator->isInterleaved
@@ -185,9 +192,9 @@ Result<Schedule> makeSchedule(std::string_view name, int32_t stages, int32_t mes
                             std::to_string(microBatches));
   Schedule schedule;
   schedule.name = name;
-  schedule.stages = stages;
-  schedule.meshes = meshes;
-  schedule.microBatches = microBatches;
+  schedule.stages = static_cast<int32_t>(stages);
+  schedule.meshes = static_cast<int32_t>(meshes);
+  schedule.microBatches = static_cast<int32_t>(microBatches);
   schedule.splitsBackward = generator->splitsBackward;
   generator->generate(schedule);
   schedule.trains = trains;

@@ -20,27 +20,20 @@ std::string axisNames(const std::vector<const Mesh *> &meshes) {
 }
 
 /// Every axis exists on one of `meshes` and is used once.
-Status verifyAxes(const std::vector<AxisList> &lists, const AxisList &partial,
-                  const std::vector<const Mesh *> &meshes, const std::string &place,
-                  const char *listName) {
+Status verifyAxes(const std::vector<AxisList> &lists, const std::vector<const Mesh *> &meshes,
+                  const std::string &place) {
   std::set<std::string> used;
-  auto check = [&](const AxisList &axes, const std::string &where) {
-    for (const std::string &axis : axes) {
-      bool known = axis == "time";
-      for (const Mesh *mesh : meshes)
-        known = known || mesh->axisIndex(axis) >= 0;
-      if (!known)
+  for (size_t i = 0; i < lists.size(); ++i)
+    for (const std::string &axis : lists[i]) {
+      std::string where = place + "[" + std::to_string(i) + "]";
+      if (std::none_of(meshes.begin(), meshes.end(),
+                       [&](const Mesh *mesh) { return mesh->axisIndex(axis) >= 0; }))
         return Status::badInput(where + ": unknown axis " + quoted(axis) +
                                 "; axes here: " + axisNames(meshes));
       if (!used.insert(axis).second)
         return Status::badInput(where + ": axis " + quoted(axis) + " is used twice");
     }
-    return Status::ok();
-  };
-  for (size_t i = 0; i < lists.size(); ++i)
-    AUTOPAR_RETURN_IF_ERROR(
-        check(lists[i], place + "." + listName + "[" + std::to_string(i) + "]"));
-  return check(partial, place + ".partial");
+  return Status::ok();
 }
 
 Status verifyMeshes(const Plan &plan) {
@@ -109,6 +102,12 @@ Result<std::vector<Mesh>> Plan::stageMeshes() const {
                               "\"; stages take turns, expected \"" + expected + "\"");
     if (s >= meshes.size())
       continue;
+    for (size_t before = 0; before < s; ++before)
+      if (stages[before].mesh == expected)
+        return Status::badInput("stage \"" + stages[s].name + "\" is on mesh \"" + expected +
+                                "\", as stage \"" + stages[before].name + "\" is; stages take " +
+                                "turns on all " + std::to_string(meshes.size()) +
+                                " meshes, expected one that no stage before it is on");
     found.push_back(*findMesh(stages[s].mesh));
     for (const MeshAxis &axis : found.back().axes)
       if (std::none_of(all.begin(), all.end(),
@@ -155,15 +154,11 @@ Status Plan::verify() const {
   for (const auto &[id, strategy] : ops) {
     if (listed && !stageOf.count(id))
       return Status::badInput("ops." + id + ": is in no stage");
-    AUTOPAR_RETURN_IF_ERROR(verifyAxes(strategy.factors, {}, meshesOf(id), "ops." + id, "factors"));
+    AUTOPAR_RETURN_IF_ERROR(verifyAxes(strategy.factors, meshesOf(id), "ops." + id + ".factors"));
   }
   for (const auto &[id, sharding] : values) {
-    std::string place = "shard." + id;
     std::string_view op = std::string_view(id).substr(0, id.find('#'));
-    AUTOPAR_RETURN_IF_ERROR(
-        verifyAxes(sharding.dims, sharding.partial, meshesOf(op), place, "dims"));
-    if (sharding.partial.empty() != sharding.partialKind.empty())
-      return Status::badInput(place + ".partial_kind: goes with a list of partial axes");
+    AUTOPAR_RETURN_IF_ERROR(verifyAxes(sharding.dims, meshesOf(op), "shard." + id));
   }
   // What lowering makes of an operation (its result's "/reshard", the "/scaled/..." of a product in
   // 8 bits, the "/grouped/..." of one by groups) is called after it, and on its stage.

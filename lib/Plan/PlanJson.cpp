@@ -51,14 +51,7 @@ void append(std::string &text, const std::vector<T> &list) {
 
 void append(std::string &text, const OpStrategy &strategy) { append(text, strategy.factors); }
 
-void append(std::string &text, const ValueSharding &sharding) {
-  if (sharding.partial.empty())
-    return append(text, sharding.dims);
-  append(text += "{\"dims\":", sharding.dims);
-  append(text += ",\"partial\":", sharding.partial);
-  append(text += ",\"partial_kind\":", sharding.partialKind);
-  text += '}';
-}
+void append(std::string &text, const ValueSharding &sharding) { append(text, sharding.dims); }
 
 void append(std::string &text, const Mesh &mesh) { text += toJsonValue(mesh).dump(); }
 
@@ -175,23 +168,6 @@ Result<PlanStage> readStage(const nlohmann::json &json, const std::string &place
   return stage;
 }
 
-Result<ValueSharding> readSharding(const nlohmann::json &json, const std::string &place) {
-  ValueSharding sharding;
-  Status status;
-  if (json.is_array()) {
-    sharding.dims = readAxisLists(json, place, status);
-  } else {
-    JsonFields fields(json, place);
-    sharding.dims = readAxisLists(fields.array("dims"), place + ".dims", status);
-    sharding.partial = fields.texts("partial");
-    sharding.partialKind = fields.text("partial_kind", "");
-    AUTOPAR_RETURN_IF_ERROR(fields.finish());
-  }
-  if (!status.isOk())
-    return status;
-  return sharding;
-}
-
 Status readParts(JsonFields &fields, PlanBelief &belief) {
   const nlohmann::json none = nlohmann::json::array();
   const nlohmann::json &time = fields.has("time") ? fields.array("time") : none;
@@ -254,10 +230,9 @@ Status readMaps(JsonFields &fields, Plan &plan) {
     AUTOPAR_RETURN_IF_ERROR(status);
   }
   for (const auto &[id, value] : fields.object("shard").items()) {
-    Result<ValueSharding> sharding = readSharding(value, "shard." + id);
-    if (!sharding)
-      return sharding.status();
-    plan.values[id] = sharding.take();
+    Status status;
+    plan.values[id].dims = readAxisLists(value, "shard." + id, status);
+    AUTOPAR_RETURN_IF_ERROR(status);
   }
   return Status::ok();
 }

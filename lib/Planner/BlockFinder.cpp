@@ -69,10 +69,6 @@ void BlockFinder::collect() {
     }
     last = &copy;
   }
-  for (const std::vector<NodeChoice> *list : {&graph.fixed, &graph.forbidden})
-    for (const NodeChoice &one : *list)
-      if (const BlockPlace &place = graph.blocks[static_cast<size_t>(one.node)]; place.kind >= 0)
-        copies[{place.kind, place.instance}].special = true;
 }
 
 void BlockFinder::addEdges() {

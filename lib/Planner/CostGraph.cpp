@@ -48,18 +48,6 @@ Status verifyNode(const CostGraph &graph, size_t at) {
   return Status::ok();
 }
 
-Status verifyChoice(const CostGraph &graph, const NodeChoice &choice, const char *list) {
-  if (choice.node < 0 || static_cast<size_t>(choice.node) >= graph.nodes.size())
-    return Status::badInput(std::string(list) + ": node " + std::to_string(choice.node) +
-                            " does not exist");
-  size_t count = graph.nodes[static_cast<size_t>(choice.node)].strategies.size();
-  if (choice.strategy < 0 || static_cast<size_t>(choice.strategy) >= count)
-    return Status::badInput(std::string(list) + ": " + nodeName(graph, choice.node) +
-                            " has no strategy " + std::to_string(choice.strategy) + ", only " +
-                            std::to_string(count));
-  return Status::ok();
-}
-
 /// Bytes that are held from time to time.
 class HeldBytes {
 public:
@@ -168,10 +156,6 @@ Status CostGraph::verify() const {
                               " entries, expected " + std::to_string(rows) + " x " +
                               std::to_string(columns));
   }
-  for (const NodeChoice &choice : fixed)
-    AUTOPAR_RETURN_IF_ERROR(verifyChoice(*this, choice, "fixed"));
-  for (const NodeChoice &choice : forbidden)
-    AUTOPAR_RETURN_IF_ERROR(verifyChoice(*this, choice, "forbidden"));
   if (!blocks.empty() && blocks.size() != nodes.size())
     return Status::badInput("blocks: has " + std::to_string(blocks.size()) +
                             " entries, expected none or one per node (" +
@@ -212,14 +196,6 @@ Evaluation evaluate(const CostGraph &graph, std::span<const int32_t> choice) {
       refuse(result, nodeName(graph, edge.a) + " and " + nodeName(graph, edge.b) +
                          " take a forbidden pair of strategies");
   }
-  for (const NodeChoice &one : graph.fixed)
-    if (choice[static_cast<size_t>(one.node)] != one.strategy)
-      refuse(result,
-             nodeName(graph, one.node) + " is fixed to strategy " + std::to_string(one.strategy));
-  for (const NodeChoice &one : graph.forbidden)
-    if (choice[static_cast<size_t>(one.node)] == one.strategy)
-      refuse(result, nodeName(graph, one.node) + " takes forbidden strategy " +
-                         std::to_string(one.strategy));
   judgeMemory(graph, choice, result);
   return result;
 }

@@ -255,10 +255,6 @@ void BlockFolder::Impl::buildGraph() {
       newIndex[i] = small.addNode(graph.nodes[i]);
       result.keptNodes.push_back(static_cast<int32_t>(i));
     }
-  for (const NodeChoice &one : graph.fixed)
-    small.fixed.push_back({newIndex[static_cast<size_t>(one.node)], one.strategy});
-  for (const NodeChoice &one : graph.forbidden)
-    small.forbidden.push_back({newIndex[static_cast<size_t>(one.node)], one.strategy});
   for (size_t b = 0; b < finder.blocks.size(); ++b)
     addCopies(b);
   addKeptEdges();

@@ -104,12 +104,6 @@ void Reducer::load() {
     result.toOriginal[i].resize(node.cost.size());
     std::iota(result.toOriginal[i].begin(), result.toOriginal[i].end(), 0);
   }
-  for (const NodeChoice &one : graph.forbidden)
-    nodes[one.node].cost[static_cast<size_t>(one.strategy)] = kForbidden;
-  for (const NodeChoice &one : graph.fixed)
-    for (int32_t k = 0; k < nodes[one.node].size(); ++k)
-      if (k != one.strategy)
-        nodes[one.node].cost[static_cast<size_t>(k)] = kForbidden;
   // Shared matrices stay shared: one Matrix per (index, orientation).
   std::map<std::pair<int32_t, bool>, MatrixRef> made;
   for (const CostEdge &edge : graph.edges) {

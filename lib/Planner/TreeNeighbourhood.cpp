@@ -29,7 +29,6 @@ TreeNeighbourhood::TreeNeighbourhood(const ReducedProblem &problem, std::vector<
     over += std::max<int64_t>(0, sum - problem.room[t]);
   }
   std::fill(change.begin(), change.end(), 0);
-  cost = problem.costOf(now);
   stamp.assign(problem.nodes.size(), 0);
   touched.assign(problem.nodes.size(), 0);
 }
@@ -46,7 +45,6 @@ void TreeNeighbourhood::run(int64_t steps, int32_t firstSeed, int32_t lastSeed,
     auto most = static_cast<size_t>(std::exp(logMost * share));
     move(firstSeed + static_cast<int32_t>(random(seeds)), std::max<size_t>(1, most));
   }
-  cost = problem.costOf(now); // sheds rounding
 }
 
 /// An induced tree: a node joins when exactly one of its neighbours is in.
@@ -290,8 +288,7 @@ void TreeNeighbourhood::move(int32_t seed, size_t mostMembers) {
   before.clear();
   for (const Member &member : members)
     before.push_back(now[static_cast<size_t>(member.node)]);
-  Standing standing = judge(before), best = standing;
-  double oldCost = standing.cost;
+  Standing best = judge(before);
   std::vector<int32_t> bestChoice;
   double unit = 0;
   int tries = memoryMatters ? 8 : 1;
@@ -324,10 +321,8 @@ void TreeNeighbourhood::move(int32_t seed, size_t mostMembers) {
       unit *= 1.6;
     }
   }
-  if (bestChoice.empty())
-    return;
-  accept(bestChoice, best);
-  cost += best.cost - oldCost;
+  if (!bestChoice.empty())
+    accept(bestChoice, best);
 }
 
 } // namespace autopar::planner

@@ -38,7 +38,6 @@ public:
   void run(int64_t steps, int32_t firstSeed, int32_t lastSeed, const std::function<bool()> &stop);
 
   const std::vector<int32_t> &choice() const { return now; }
-  Standing standing() const { return {over, cost}; }
   int64_t work() const { return spent; }
 
 private:
@@ -66,7 +65,6 @@ private:
   std::vector<double> guide; ///< prices to start from
   std::mt19937_64 generator;
   int64_t over = 0;
-  double cost = 0;
   std::vector<int64_t> held; ///< per time point
   int64_t spent = 0;
 

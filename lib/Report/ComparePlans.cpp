@@ -25,11 +25,7 @@ std::string textOf(const std::vector<AxisList> &lists) {
   return text + "]";
 }
 
-std::string textOf(const ValueSharding &sharding) {
-  return sharding.partial.empty() ? textOf(sharding.dims)
-                                  : textOf(sharding.dims) + " " + sharding.partialKind + " over " +
-                                        textOf({sharding.partial});
-}
+std::string textOf(const ValueSharding &sharding) { return textOf(sharding.dims); }
 
 std::string textOf(const OpStrategy &strategy) { return textOf(strategy.factors); }
 

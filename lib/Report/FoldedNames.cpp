@@ -39,7 +39,7 @@ std::string foldedName(std::string_view name, bool foldsLast) {
   return folded;
 }
 
-std::string shardingWords(const ValueSharding &sharding) {
+std::string shardingWords(const RowSharding &sharding) {
   std::string text;
   size_t rank = sharding.dims.size();
   for (size_t i = 0; i < rank; ++i) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // In-order queues make every start time the maximum of a few end times. Tasks end in the order of
-// time, since what shares a link depends on what is under way; memory is judged afterwards by
-// sorting its changes in time.
+// time, since what shares a link depends on what is under way.
 #include "autopar/VirtualTime/EventEngine.h"
 
 #include <algorithm>
@@ -42,9 +41,6 @@ Status verifyTask(const VirtualProgram &program, size_t at) {
       return Status::badInput(taskName(program, at) + ": an interruption of queue " +
                               std::to_string(one.queue) + ", which does not exist, or of a time " +
                               "that is negative or infinite");
-  if (task.memory >= 0 && static_cast<size_t>(task.memory) >= program.memories.size())
-    return Status::badInput(taskName(program, at) + ": memory " + std::to_string(task.memory) +
-                            " does not exist");
   return Status::ok();
 }
 
@@ -156,39 +152,6 @@ private:
   std::priority_queue<End, std::vector<End>, std::greater<>> ends;
 };
 
-void judgeMemory(const VirtualProgram &program, VirtualRun &run) {
-  struct Change {
-    double at;
-    int64_t bytes;
-  };
-  std::vector<std::vector<Change>> changes(program.memories.size());
-  for (size_t i = 0; i < program.tasks.size(); ++i) {
-    const VirtualTask &task = program.tasks[i];
-    if (task.memory < 0)
-      continue;
-    auto &list = changes[static_cast<size_t>(task.memory)];
-    list.push_back({run.tasks[i].startUs, task.bytesAtStart});
-    list.push_back({run.tasks[i].endUs, task.bytesAtEnd});
-  }
-  run.peakBytes.assign(program.memories.size(), 0);
-  run.peakAtUs.assign(program.memories.size(), 0);
-  for (size_t m = 0; m < changes.size(); ++m) {
-    // Memory freed at an instant is free for what is taken at that instant.
-    std::sort(changes[m].begin(), changes[m].end(), [](const Change &a, const Change &b) {
-      return a.at < b.at || (a.at == b.at && a.bytes < b.bytes);
-    });
-    int64_t held = m < program.initialBytes.size() ? program.initialBytes[m] : 0;
-    run.peakBytes[m] = held;
-    for (const Change &change : changes[m]) {
-      held += change.bytes;
-      if (held > run.peakBytes[m]) {
-        run.peakBytes[m] = held;
-        run.peakAtUs[m] = change.at;
-      }
-    }
-  }
-}
-
 } // namespace
 
 Result<VirtualRun> runVirtualTime(const VirtualProgram &program) {
@@ -198,7 +161,6 @@ Result<VirtualRun> runVirtualTime(const VirtualProgram &program) {
   VirtualRun run;
   run.tasks.resize(program.tasks.size());
   run.timelines.resize(program.queues.size());
-  run.busyUs.assign(program.queues.size(), 0);
   Agenda agenda(program);
   for (size_t i = 0; i < program.tasks.size(); ++i)
     if (graph.waiting[i] == 0)
@@ -216,12 +178,9 @@ Result<VirtualRun> runVirtualTime(const VirtualProgram &program) {
     std::vector<int32_t> queues = program.tasks[i].queues;
     std::sort(queues.begin(), queues.end());
     queues.erase(std::unique(queues.begin(), queues.end()), queues.end());
-    for (int32_t queue : queues) {
+    for (int32_t queue : queues)
       run.timelines[static_cast<size_t>(queue)].push_back(static_cast<int32_t>(i));
-      run.busyUs[static_cast<size_t>(queue)] += run.tasks[i].endUs - run.tasks[i].startUs;
-    }
   }
-  judgeMemory(program, run);
   return run;
 }
 

@@ -152,7 +152,7 @@ def test_demands_are_held(model, alone, tmp_path):
 
 @pytest.mark.parametrize("text, more, why", [
     ("stages=2, depth=3", [], r'--constrain "stages=2, depth=3" at character 11: unknown key "depth"; known are stages, virtual-stages'),
-    ("stages=some", [], r"at character 8: stages: expected a positive number or auto, got \"some\""),
+    ("stages=some", [], r"at character 8: stages: expected a number from 1 to 16777216, or auto, got \"some\""),
     ("stages=2", ["--stages", "4"], r"--stages demands stages=4, but --constrain \"stages=2\" at character 1 demands 2"),
     ("mesh=data2", [], r"at character 6: mesh: expected axes such as data=2xtensor=4"),
     ("recompute=some", [], r"recompute: expected none, auto or full"),

@@ -192,7 +192,7 @@ def test_a_stage_is_a_program_of_its_own(model, tmp_path):
     (["--stages", "2", "--virtual-stages", "2", "--pipeline-schedule", "1f1b"], "takes one stage per mesh"),
     (["--virtual-stages", "2"], "need --stages of at least 2"),
     (["--stages", "auto", "--virtual-stages", "2"], "--stages auto does not go with --virtual-stages"),
-    (["--stages", "some"], "expected a positive number or auto"),
+    (["--stages", "some"], "expected a number from 1 to 16777216, or auto"),
 ])
 def test_what_cannot_be_is_refused(model, tmp_path, options, why):
     with pytest.raises(autopar.Error, match=why):

@@ -76,6 +76,7 @@ def test_meshes_that_are_demanded_stay_where_the_schedule_is_left_to_cost(model,
 @pytest.mark.parametrize("mesh, words", [
     ("data=1/data=2", "2 stages, on the meshes that are demanded: the meshes that are demanded have 3 devices together, the cluster has 4"),
     ("data=1/data=1/data=2", "no pipeline is as demanded: mesh data=1/data=1/data=2 for each of 2 stages, with all 4 devices in them"),
+    ("data=3", "no pipeline is as demanded: mesh data=3 for each of 2 stages, with all 4 devices in them"),
 ])
 def test_meshes_that_cannot_be_are_refused(model, tmp_path, mesh, words):
     cluster = save_cluster(tmp_path, {"cpu": 8e8}, [{"count": 1, "devices_per_node": 4, "device_type": "cpu"}], 3e7)

@@ -73,6 +73,18 @@ TEST(Mesh, GroupsFollowTheAxes) {
   EXPECT_EQ(meshGroup(cluster, mesh, {}).size(), 1);
 }
 
+TEST(Mesh, TheWorstGroupHasTheMostLatency) {
+  Cluster cluster = *Cluster::preset("h100x2x2");
+  cluster.nodes.front().count = 1;
+  NodeGroup far = cluster.nodes.front();
+  far.insideLink = cluster.levels.front().link;
+  far.insideLink.latencyUs *= 100;
+  cluster.nodes.push_back(far);
+  const std::string inside[] = {"x"};
+  MeshGroup group = meshGroup(cluster, Mesh::over("m", {{"y", 2}, {"x", 2}}), inside);
+  EXPECT_EQ(group.links.front().latencyUs, far.insideLink.latencyUs);
+}
+
 TEST(Mesh, Refusals) {
   Cluster cluster = Cluster::cpuRanks(4);
   EXPECT_FALSE(Mesh::over("m", {{"a", 2}, {"a", 2}}).verify(cluster).isOk());

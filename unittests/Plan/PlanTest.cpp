@@ -14,9 +14,9 @@ Plan samplePlan() {
   plan.deviceCount = 4;
   plan.meshes = {{"m0", {{"t", 2}}, {0, 1}}, {"m1", {{"t", 2}}, {2, 3}}};
   plan.stages = {{"s0", "m0", {"fc1", "act"}}, {"s1", "m1", {"fc2", "loss"}}};
-  plan.ops["fc1"].factors = {{"time"}, {"t"}, {}};
-  plan.values["w1"] = {{{}, {"t"}}, {}, ""};
-  plan.values["fc2"] = {{{}, {}}, {"t"}, "sum"};
+  plan.ops["fc1"].factors = {{}, {"t"}, {}};
+  plan.values["w1"].dims = {{}, {"t"}};
+  plan.values["fc2"].dims = {{}, {}};
   plan.microBatches = 2;
   plan.schedule = "1f1b";
   plan.recompute = {"act", "act/reshard", "fc1/scaled/by.lhs"}; // made of operations
@@ -67,8 +67,9 @@ TEST(Plan, ErrorsNameThePlace) {
       {"/ops/fc1/1", R"(["z"])", "ops.fc1.factors[1]: unknown axis 'z'"},
       {"/ops/ghost", "[]", "ops.ghost: is in no stage"},
       {"/shard/w1/0", R"(["t"])", "used twice"},
-      {"/shard/w1", R"({"dims": [[], []], "partial": ["t"], "partial_kind": ""})",
-       "shard.w1.partial_kind: goes with a list of partial axes"},
+      {"/shard/w1", R"({"dims": [[], []], "partial": ["t"], "partial_kind": "sum"})",
+       "shard.w1: expected a list of lists of axis names"},
+      {"/ops/fc1/0", R"(["time"])", "ops.fc1.factors[0]: unknown axis 'time'; axes here: t"},
       {"/recompute", R"(["ghost"])", "recompute: op 'ghost' is in no stage"},
       {"/recompute", R"(["fc1/ghost"])", "recompute: op 'fc1/ghost' is in no stage"},
       {"/offload_activations", R"(["ghost"])", "offload_activations: op 'ghost' is in no stage"},
@@ -98,6 +99,12 @@ TEST(Plan, StagesTakeTurnsOnMeshesOfAlikeAxes) {
   plan.stages.push_back({"s2", "m1", {"last"}});
   EXPECT_EQ(plan.stageMeshes().status().message(),
             "stage \"s2\" is on mesh \"m1\"; stages take turns, expected \"m0\"");
+  plan = samplePlan();
+  plan.stages[1].mesh = "m0";
+  EXPECT_EQ(
+      plan.stageMeshes().status().message(),
+      "stage \"s1\" is on mesh \"m0\", as stage \"s0\" is; stages take turns on all 2 meshes, "
+      "expected one that no stage before it is on");
   plan = samplePlan();
   plan.meshes = {{"m0", {{"t", 2}, {"d", 1}}, {0, 1}}, {"m1", {{"d", 2}, {"t", 1}}, {2, 3}}};
   EXPECT_NE(plan.stageMeshes().status().message().find("has its axes in another order than"),

@@ -20,7 +20,7 @@ Plan samplePlan() {
   plan.meshes = {{"m0", {{"t", 2}}, {0, 1}}, {"m1", {{"t", 2}}, {2, 3}}};
   plan.stages = {{"s0", "m0", {"fc1"}}, {"s1", "m1", {"fc2"}}};
   plan.ops["fc1"].factors = {{"t"}};
-  plan.values["fc1"] = {{{"t"}}, {}, ""};
+  plan.values["fc1"].dims = {{"t"}};
   plan.believed.peakBytes = {1};
   return plan;
 }
@@ -113,7 +113,7 @@ TEST(Refusals, Degrees) {
 }
 
 TEST(Refusals, SchedulesThatCannotBeMade) {
-  auto errorOf = [](const char *name, int32_t stages, int32_t meshes, int32_t microBatches) {
+  auto errorOf = [](const char *name, int64_t stages, int64_t meshes, int64_t microBatches) {
     return makeSchedule(name, stages, meshes, microBatches, true).status().message();
   };
   EXPECT_EQ(errorOf("2f2b", 2, 2, 2),
@@ -127,6 +127,11 @@ TEST(Refusals, SchedulesThatCannotBeMade) {
                                       "2 meshes; 'interleaved' takes several");
   EXPECT_EQ(errorOf("interleaved", 4, 2, 3), "schedule 'interleaved': needs a number of "
                                              "micro-batches that 2 meshes divide, got 3");
+  constexpr int64_t wide = (int64_t(1) << 32) + 2; // 2 in 32 bits
+  EXPECT_EQ(errorOf("1f1b", wide, 2, 2), "schedule '1f1b': 4294967298 stages with 2 micro-batches; "
+                                         "expected a product of at most 16777216");
+  EXPECT_EQ(errorOf("1f1b", 2, 2, wide), "schedule '1f1b': 2 stages with 4294967298 micro-batches; "
+                                         "expected a product of at most 16777216");
 }
 
 TEST(Refusals, SchedulesWithoutSense) {

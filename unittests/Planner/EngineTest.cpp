@@ -82,12 +82,13 @@ TEST_P(EngineTest, DenseWithMemory) {
   EXPECT_GE(score.optimal, score.feasible * 95 / 100);
 }
 
-TEST_P(EngineTest, ObeysFixedAndForbidden) {
+TEST_P(EngineTest, ObeysWhatIsForbidden) {
   for (uint64_t seed = 1; seed < 40; ++seed) {
     CostGraph graph = randomGraph({}, seed);
     graph.memoryLimitBytes = 0;
-    graph.fixed.push_back({0, 0});
-    graph.forbidden.push_back({1, 0});
+    for (Strategy &other : std::span(graph.nodes[0].strategies).subspan(1))
+      other.timeUs = kForbidden;
+    graph.nodes[1].strategies[0].timeUs = kForbidden;
     std::optional<double> best = cheapestByTrying(graph);
     Result<Solution> found = engine().search(graph, {});
     ASSERT_EQ(found.isOk(), best.has_value()) << seed;

@@ -85,7 +85,7 @@ TEST(FoldBlocks, LosesLittleAgainstTheWholeSearch) {
 
 TEST(FoldBlocks, AConstraintUnfoldsOneCopy) {
   CostGraph graph = layerChain({.layers = 12});
-  graph.fixed.push_back({5 * testing::kLayerNodes + 1, 1});
+  graph.nodes[5 * testing::kLayerNodes + 1].strategies[0].timeUs = kForbidden;
   SearchOptions options;
   std::optional<FoldedGraph> folded =
       BlockFolder(graph, own(), options).fold(graph.memoryLimitBytes);

@@ -50,11 +50,6 @@ TEST(Refusals, CostGraphs) {
   EXPECT_EQ(errorOf([](G &g) { g.edges[0].matrix = 1; }), "edge 0: matrix 1 does not exist");
   EXPECT_EQ(errorOf([](G &g) { g.matrices[0].pop_back(); }),
             "edge 0 between node 0 'a' and node 1 'b': matrix has 3 entries, expected 2 x 2");
-  EXPECT_EQ(errorOf([](G &g) { g.fixed = {{2, 0}}; }), "fixed: node 2 does not exist");
-  EXPECT_EQ(errorOf([](G &g) {
-              g.forbidden = {{1, 2}};
-            }),
-            "forbidden: node 1 'b' has no strategy 2, only 2");
   EXPECT_EQ(errorOf([](G &g) { g.blocks.resize(1); }),
             "blocks: has 1 entries, expected none or one per node (2)");
   EXPECT_EQ(errorOf([](G &g) { g.constantBytes = -1; }), "constantBytes: is negative");
@@ -74,16 +69,6 @@ TEST(Refusals, Choices) {
             "node 1 'b' takes forbidden strategy 1");
   EXPECT_EQ(whyNot({0, 1}, [](CostGraph &g) { g.matrices[0][1] = kForbidden; }),
             "node 0 'a' and node 1 'b' take a forbidden pair of strategies");
-  EXPECT_EQ(whyNot({0, 1},
-                   [](CostGraph &g) {
-                     g.fixed = {{0, 1}};
-                   }),
-            "node 0 'a' is fixed to strategy 1");
-  EXPECT_EQ(whyNot({0, 1},
-                   [](CostGraph &g) {
-                     g.forbidden = {{1, 1}};
-                   }),
-            "node 1 'b' takes forbidden strategy 1");
 }
 
 TEST(Refusals, Searches) {

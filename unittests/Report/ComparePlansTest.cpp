@@ -14,7 +14,7 @@ Plan samplePlan() {
   plan.meshes = {{"mesh", {{"x", 4}}, {0, 1, 2, 3}}};
   plan.stages = {{"s0", "mesh", {}}};
   for (const char *name : {"h.0.w", "h.1.w", "b"})
-    plan.values[name] = {{{"x"}, {}}, {}, ""};
+    plan.values[name].dims = {{"x"}, {}};
   plan.ops["fc"].factors = {{"x"}, {}};
   plan.believed.stepUs = 1500;
   plan.believed.peakBytes = {1 << 20};

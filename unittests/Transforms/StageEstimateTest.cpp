@@ -63,4 +63,26 @@ TEST_F(SolvedMeshesTest, ServeAnotherBound) {
   }
 }
 
+/// The second stage is on devices that are a hundred times as slow.
+TEST_F(SolvedMeshesTest, AGivenMeshIsOnTheDevicesOfItsStage) {
+  StageEstimateOptions options;
+  options.stages = 2;
+  ASSERT_TRUE(options.constraints.demand("test", "mesh", "t=2").isOk());
+  auto fast = estimate(options);
+  ASSERT_TRUE(fast) << fast.status().message();
+  ::autopar::DeviceType slow = cluster.deviceTypes.front();
+  slow.name = "slow";
+  slow.memoryBytesPerSecond /= 100;
+  for (auto &[type, peak] : slow.peakFlopsPerSecond)
+    peak /= 100;
+  cluster.deviceTypes.push_back(slow);
+  cluster.nodes.front().devicesPerNode = 2;
+  cluster.levels.push_back(cluster.levels.front());
+  cluster.nodes.push_back(cluster.nodes.front());
+  cluster.nodes.back().deviceType = slow.name;
+  auto mixed = estimate(options);
+  ASSERT_TRUE(mixed) << mixed.status().message();
+  EXPECT_GT(mixed->stepUs, 10 * fast->stepUs);
+}
+
 } // namespace

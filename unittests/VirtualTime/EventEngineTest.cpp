@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Queues, dependencies, memory and deadlocks in virtual time.
+// Queues, dependencies and deadlocks in virtual time.
 #include "autopar/VirtualTime/EventEngine.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@ namespace {
 
 VirtualTask task(std::string name, std::vector<int32_t> queues, double us,
                  std::vector<int32_t> after = {}) {
-  return {std::move(name), std::move(queues), us, std::move(after), -1, 0, 0};
+  return {std::move(name), std::move(queues), us, std::move(after)};
 }
 
 TEST(EventEngine, QueuesRunInOrderAndSideBySide) {
@@ -24,7 +24,6 @@ TEST(EventEngine, QueuesRunInOrderAndSideBySide) {
   EXPECT_DOUBLE_EQ(run->tasks[2].startUs, 10);
   EXPECT_DOUBLE_EQ(run->tasks[3].startUs, 30);
   EXPECT_EQ(run->timelines[0], (std::vector<int32_t>{0, 1, 3}));
-  EXPECT_DOUBLE_EQ(run->busyUs[0], 16);
 }
 
 TEST(EventEngine, OneForwardOneBackwardPipeline) {
@@ -68,29 +67,9 @@ TEST(EventEngine, AMessageInterruptsWhatFollowsOnAQueue) {
   EXPECT_DOUBLE_EQ(run->tasks[1].startUs, 3);
   EXPECT_DOUBLE_EQ(run->tasks[2].endUs, 13);
   EXPECT_DOUBLE_EQ(run->tasks[3].startUs, 11) << "a queue that is idle anyway loses nothing";
-  EXPECT_DOUBLE_EQ(run->busyUs[0], 10);
   program.tasks[0].interrupts = {{7, 3}};
   EXPECT_NE(runVirtualTime(program).status().message().find("an interruption of queue 7"),
             std::string::npos);
-}
-
-TEST(EventEngine, PeakMemory) {
-  VirtualProgram program;
-  program.queues = {"q"};
-  program.memories = {"device"};
-  program.initialBytes = {7};
-  program.tasks = {task("a", {0}, 1), task("b", {0}, 1), task("c", {0}, 1)};
-  for (VirtualTask &one : program.tasks)
-    one.memory = 0;
-  program.tasks[0].bytesAtStart = 10;
-  program.tasks[0].bytesAtEnd = -4;
-  program.tasks[1].bytesAtStart = 5;
-  program.tasks[1].bytesAtEnd = -11;
-  program.tasks[2].bytesAtStart = 3;
-  Result<VirtualRun> run = runVirtualTime(program);
-  ASSERT_TRUE(run.isOk());
-  EXPECT_EQ(run->peakBytes[0], 18);
-  EXPECT_DOUBLE_EQ(run->peakAtUs[0], 1);
 }
 
 TEST(EventEngine, DeadlockNamesTheTasks) {
@@ -115,9 +94,6 @@ TEST(EventEngine, BadPrograms) {
   EXPECT_EQ(errorOf(task("a", {0}, -1)), "task 0 'a': duration is negative or infinite");
   EXPECT_EQ(errorOf(task("a", {0}, 1, {5})), "task 0 'a': waits for task 5, which does not exist");
   EXPECT_EQ(errorOf(task("a", {}, 1)), "task 0 'a': is on no queue");
-  VirtualTask holds = task("a", {0}, 1);
-  holds.memory = 3;
-  EXPECT_EQ(errorOf(holds), "task 0 'a': memory 3 does not exist");
 }
 
 } // namespace

@@ -50,6 +50,9 @@ double hostCopyUs(double bytes, const Link &hostLink);
 ///   Broadcast      the value
 double collectiveTimeUs(CollectiveKind kind, double bytes, const MeshGroup &group);
 
+/// By which groups are told apart: the larger, the worse.
+double slownessOf(const MeshGroup &group);
+
 /// How long each rank cannot compute because of a collective that goes on beside what computes.
 double computeLossUs(CollectiveKind kind, double bytes, const MeshGroup &group);
 

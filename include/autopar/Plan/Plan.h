@@ -16,15 +16,12 @@
 
 namespace autopar {
 
-/// Mesh axes that one dimension (or factor) is split over, outermost first; empty = not split. The
-/// word "time" stands for the micro-batch axis.
+/// Mesh axes that one dimension (or factor) is split over, outermost first; empty = not split.
 using AxisList = std::vector<std::string>;
 
 /// How a value lies on a mesh.
 struct ValueSharding {
   std::vector<AxisList> dims; ///< one per dimension
-  AxisList partial;           ///< axes over which the value is an unreduced part
-  std::string partialKind;    ///< "sum", "max", ...; empty where nothing is partial
   bool operator==(const ValueSharding &) const = default;
 };
 
@@ -106,8 +103,8 @@ struct Plan {
   const Mesh *findMesh(std::string_view meshName) const;
 
   /// The meshes in the order in which stages take turns on them, all with the axes of all of them:
-  /// one that a mesh does not have is of size 1 there. BadInput where stages take no turns, or axes
-  /// stand in different orders.
+  /// one that a mesh does not have is of size 1 there. BadInput where stages take no turns on all
+  /// of them, or axes stand in different orders.
   Result<std::vector<Mesh>> stageMeshes() const;
 
   /// Mesh, stage and axis rules; names the first violation and its place.

@@ -21,12 +21,19 @@ struct TimelineSlice {
   double startUs = 0, endUs = 0;
 };
 
+/// How a value lies while a plan runs.
+struct RowSharding {
+  std::vector<AxisList> dims; ///< one per dimension
+  AxisList partial;           ///< axes over which the value is an unreduced part
+  std::string partialKind;    ///< "sum", "max", ...; empty where nothing is partial
+};
+
 /// How a parameter lies or an operation is run, and what that costs in a step.
 struct PlanRow {
   std::string name;
   bool isParameter = false;
   std::vector<int64_t> shape; ///< of the value, or of the operation's first result
-  ValueSharding sharding;     ///< of the same
+  RowSharding sharding;       ///< of the same
   int64_t stage = -1;
   int64_t bytes = 0;       ///< of a rank's part
   double computeUs = 0;    ///< on one rank

@@ -94,7 +94,7 @@ bool splitsBackward(std::string_view name);
 /// interleaved (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024, section 3.2.1; Megatron Core's
 /// overlap of expert parallelism's all-to-all). Error for an unknown name and for counts that it
 /// cannot do.
-Result<Schedule> makeSchedule(std::string_view name, int32_t stages, int32_t meshes,
-                              int32_t microBatches, bool trains);
+Result<Schedule> makeSchedule(std::string_view name, int64_t stages, int64_t meshes,
+                              int64_t microBatches, bool trains);
 
 } // namespace autopar

@@ -58,12 +58,6 @@ struct BlockPlace {
   bool operator==(const BlockPlace &) const = default;
 };
 
-/// A choice that is demanded or ruled out (user constraints, "what if").
-struct NodeChoice {
-  int32_t node = 0;
-  int32_t strategy = 0;
-};
-
 struct CostGraph {
   std::vector<CostNode> nodes;
   std::vector<CostEdge> edges;
@@ -73,8 +67,6 @@ struct CostGraph {
   int64_t memoryLimitBytes = 0;
   /// Held at every time by nothing that is decided here.
   int64_t constantBytes = 0;
-  std::vector<NodeChoice> fixed;     ///< these nodes take these strategies
-  std::vector<NodeChoice> forbidden; ///< these strategies are not taken
   /// Empty, or one per node.
   std::vector<BlockPlace> blocks;
 
@@ -93,7 +85,7 @@ struct Evaluation {
   double timeUs = 0;     ///< sum of node and edge costs
   int64_t peakBytes = 0; ///< most memory held at any time, constantBytes included
   int64_t peakAt = 0;    ///< the first time point of that peak
-  bool legal = true;     ///< no forbidden, missing or unfixed choice
+  bool legal = true;     ///< no forbidden or missing choice
   bool fits = true;      ///< peakBytes within the limit
   std::string whyNot;    ///< the first reason, where not legal
 };

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "autopar/Plan/Plan.h"
+#include "autopar/Plan/PlanDetails.h"
 
 namespace autopar {
 
@@ -17,6 +17,6 @@ std::string foldedName(std::string_view name, bool foldsLast = false);
 
 /// How a value lies, in words: "rows over data, columns over tensor × expert; a sum over x is
 /// left".
-std::string shardingWords(const ValueSharding &sharding);
+std::string shardingWords(const RowSharding &sharding);
 
 } // namespace autopar

@@ -242,6 +242,7 @@ def EvaluateStepPass : Pass<"autopar-evaluate-step", "mlir::ModuleOp"> {
   let options = [
     Option<"cluster", "cluster", "std::string", "\"\"", "cluster file, or presets:NAME">,
     Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
+    Option<"memoryLimit", "memory-limit", "int64_t", "0", "bytes per device; 0 takes the cluster's">,
   ];
 }
 

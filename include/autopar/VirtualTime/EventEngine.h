@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time without a clock: tasks with durations on in-order queues, dependencies among them, links
-// that messages share, and memory that tasks take and give back. The planner's evaluators run on
-// it.
+// Time without a clock: tasks with durations on in-order queues, dependencies among them, and links
+// that messages share. The planner's evaluators run on it.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +20,6 @@ struct VirtualTask {
   std::vector<int32_t> queues; ///< at least one; order among tasks of a queue is list order
   double durationUs = 0;
   std::vector<int32_t> after; ///< indices of other tasks, in any order
-  /// Memory pool that the deltas below apply to; -1: none.
-  int32_t memory = -1;
-  int64_t bytesAtStart = 0; ///< added when the task starts (may be negative)
-  int64_t bytesAtEnd = 0;   ///< added when it ends
   /// What a message takes for its bytes where it shares no link, before `durationUs` begins.
   double aloneUs = 0;
   SharedLinks::Path path{};
@@ -38,9 +33,7 @@ struct VirtualTask {
 
 struct VirtualProgram {
   std::vector<std::string> queues;
-  std::vector<std::string> memories;
-  std::vector<int64_t> initialBytes; ///< per memory; empty: all 0
-  size_t ports = 0;                  ///< of links that messages share
+  size_t ports = 0; ///< of links that messages share
   std::vector<VirtualTask> tasks;
 };
 
@@ -53,9 +46,6 @@ struct VirtualRun {
   double makespanUs = 0;
   std::vector<TaskTimes> tasks;                ///< per task
   std::vector<std::vector<int32_t>> timelines; ///< per queue: tasks in the order they ran
-  std::vector<double> busyUs;                  ///< per queue
-  std::vector<int64_t> peakBytes;              ///< per memory
-  std::vector<double> peakAtUs;                ///< per memory
 };
 
 /// Runs the program. BadInput for an index out of range or a negative duration; for a cycle

@@ -2,6 +2,7 @@
 // The pass autopar-hold-across-phases: in a training step, values that one phase hands to another
 // get an operation at which they may change their sharding.
 #include "Cost/KernelTraffic.h"
+#include "Stages/StepPhase.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Transforms/MicroBatches.h"
@@ -45,14 +46,12 @@ public:
   }
 
 private:
-  /// Phases follow each other; constants, which are moved to the front, and operations without a
-  /// phase of their own belong to the one around them.
   void findPhases() {
+    StepPhase walk;
     phases.push_back("forward");
     for (Operation &op : function.getBody().front()) {
-      auto phase = op.getAttrOfType<StringAttr>("autopar.phase");
-      if (phase && op.getNumOperands() > 0 && !llvm::is_contained(phases, phase.getValue()))
-        phases.push_back(phase.getValue());
+      if (StringRef phase = walk.of(&op); !llvm::is_contained(phases, phase))
+        phases.push_back(phase);
       phaseOf[&op] = phases.size() - 1;
     }
   }

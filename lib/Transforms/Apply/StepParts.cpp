@@ -68,7 +68,8 @@ LogicalResult mlir::autopar::forEachPart(ModuleOp module, StringRef cluster, Tar
   TimedStep &step = **timed;
   auto visit = [&](ArrayRef<Operation *> ops, int32_t mesh) {
     const ::autopar::DeviceType &device = step.cluster.slowestOf(step.meshes[mesh].devices);
-    int64_t memory = memoryLimit > 0 ? memoryLimit : device.memoryBytes;
+    int64_t memory =
+        memoryLimit > 0 ? memoryLimit : step.cluster.usableBytes(step.meshes[mesh].devices);
     call({ops, step.work, step.times[mesh], device, memory / kWorthOfOrder});
   };
   if (schedule->stages == 1)

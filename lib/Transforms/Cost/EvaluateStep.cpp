@@ -68,7 +68,7 @@ private:
       return known.of(cluster, target, mesh);
     };
     StepEvaluator evaluator(std::move(order), *schedule, std::move(meshes), *loaded, target,
-                            knownOf);
+                            memoryLimit, knownOf);
     ::autopar::Result<double> us = evaluator.stepUs();
     if (!us)
       return function.emitOpError() << us.status().message();

@@ -27,7 +27,7 @@ public:
   /// Cluster and mesh outlive it. `convolves`: there is a library that takes convolutions with what
   /// follows them; else they are kernels of their own. `known`: what operations took when they were
   /// asked for, and will take as long as they are only moved.
-  KernelTime(const ::autopar::Cluster &cluster, const ::autopar::Mesh &mesh, bool convolves = true,
+  KernelTime(const ::autopar::Cluster &cluster, const ::autopar::Mesh &mesh, bool convolves,
              Known *known = nullptr);
 
   /// `isFirst`: in the first micro-batch, in which nothing is carried that could be added to.

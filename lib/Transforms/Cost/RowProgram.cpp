@@ -25,26 +25,36 @@ int32_t RowProgram::addTask(int32_t queue, double us, const Twine &name) {
   return static_cast<int32_t>(program.tasks.size()) - 1;
 }
 
+int32_t RowProgram::send(int32_t from, int32_t to, const MeshMessage &message,
+                         ArrayRef<int32_t> after, const Twine &name) {
+  auto [link, isNew] = links.try_emplace({from, to});
+  if (isNew)
+    link->second = addQueue("from " + Twine(from) + " to " + Twine(to));
+  int32_t bytes = addTask(link->second, 0, name);
+  program.tasks[bytes].after.assign(after.begin(), after.end());
+  if (isAlone[to] && !message.spansNodes)
+    return bytes;
+  message.take(program.tasks[bytes]);
+  for (int32_t mesh : {from, to})
+    if (double us = message.lossUs(mesh == to); us > 0 && isAlone[mesh])
+      program.tasks[bytes].interrupts.push_back({mesh, us});
+  // The next message does not wait for the latency of this one.
+  int32_t arrival = addTask(addQueue("latency"), message.each.latencyUs, name);
+  program.tasks[arrival].after.push_back(bytes);
+  return arrival;
+}
+
+void RowProgram::receive(int32_t task, int32_t arrival, int32_t mesh, const MeshMessage &message,
+                         bool isFirst) {
+  if (isFirst && isAlone[mesh] && !message.spansNodes) // what computes also takes what arrives
+    program.tasks[task].durationUs += message.receivingUs();
+  program.tasks[task].after.push_back(arrival);
+}
+
 void RowProgram::carry(const Message &sent, int32_t to, const MeshMessage &message,
                        const Twine &name) {
-  auto [link, isNew] = links.try_emplace({sent.from, to});
-  if (isNew)
-    link->second = addQueue("from " + Twine(sent.from) + " to " + Twine(to));
-  int32_t bytes = addTask(link->second, 0, name), arrival = bytes;
-  if (sent.after >= 0)
-    program.tasks[bytes].after.push_back(sent.after);
-  ArrayRef<int32_t> read = readers[sent.sent];
-  if (!isAlone[to] || message.spansNodes) {
-    message.take(program.tasks[bytes]);
-    for (int32_t mesh : {sent.from, to})
-      if (double us = message.lossUs(mesh == to); us > 0 && isAlone[mesh])
-        program.tasks[bytes].interrupts.push_back({mesh, us});
-    // The next message does not wait for the latency of this one.
-    arrival = addTask(addQueue("latency"), message.each.latencyUs, name);
-    program.tasks[arrival].after.push_back(bytes);
-  } else if (!read.empty()) { // what computes also takes what arrives
-    program.tasks[read.front()].durationUs += message.receivingUs();
-  }
-  for (int32_t reader : read)
-    program.tasks[reader].after.push_back(arrival);
+  ArrayRef<int32_t> after = sent.after >= 0 ? ArrayRef(sent.after) : ArrayRef<int32_t>();
+  int32_t arrival = send(sent.from, to, message, after, name);
+  for (auto [number, reader] : llvm::enumerate(readers[sent.sent]))
+    receive(reader, arrival, to, message, /*isFirst=*/number == 0);
 }

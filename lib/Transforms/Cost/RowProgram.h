@@ -27,6 +27,13 @@ public:
 
   int32_t addQueue(const Twine &name);
   int32_t addTask(int32_t queue, double us, const Twine &name);
+  /// A message on its way behind those of its link, and behind `after`: the task at whose end all
+  /// of it is there.
+  int32_t send(int32_t from, int32_t to, const MeshMessage &message, ArrayRef<int32_t> after,
+               const Twine &name);
+  /// Makes a task of `mesh` wait for a message that arrives there. `isFirst` of those that do.
+  void receive(int32_t task, int32_t arrival, int32_t mesh, const MeshMessage &message,
+               bool isFirst);
   /// What a task waits for.
   void read(const Sent &sent, int32_t task) { readers[sent].push_back(task); }
   /// One of `messages` on its way; those of a link in their order.

@@ -14,7 +14,7 @@ static void setTime(Operation *op, double us) {
 
 StepEvaluator::StepEvaluator(StepOrder order, const ::autopar::Schedule &schedule,
                              std::vector<::autopar::Mesh> ownMeshes,
-                             const ::autopar::Cluster &cluster, Target target,
+                             const ::autopar::Cluster &cluster, Target target, int64_t memoryLimit,
                              function_ref<KernelTime::Known &(size_t)> knownOf)
     : schedule(schedule), meshes(std::move(ownMeshes)), function(order.function),
       work(std::move(order), schedule), joined(function, work), meshLinks(meshes, cluster) {
@@ -30,7 +30,7 @@ StepEvaluator::StepEvaluator(StepOrder order, const ::autopar::Schedule &schedul
   // Rows are timed one by one: nobody knows there what goes from one to the next.
   if (target == Target::Cuda && schedule.stages == 1)
     recorded.emplace();
-  memoryBytes = cluster.slowestOf(meshes.front().devices).memoryBytes;
+  memoryBytes = memoryLimit > 0 ? memoryLimit : cluster.usableBytes(meshes.front().devices);
 }
 
 ::autopar::Result<double> StepEvaluator::stepUs() {

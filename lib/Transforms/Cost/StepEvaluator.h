@@ -21,10 +21,12 @@ namespace mlir::autopar {
 
 class StepEvaluator {
 public:
-  /// `knownOf` a mesh: times of its kernels that earlier evaluations found, to be added to.
+  /// `memoryLimit`: bytes of a device; 0: what plans may use. `knownOf` a mesh: times of its
+  /// kernels that earlier evaluations found, to be added to.
   StepEvaluator(StepOrder order, const ::autopar::Schedule &schedule,
                 std::vector<::autopar::Mesh> meshes, const ::autopar::Cluster &cluster,
-                Target target, function_ref<KernelTime::Known &(size_t)> knownOf);
+                Target target, int64_t memoryLimit,
+                function_ref<KernelTime::Known &(size_t)> knownOf);
 
   /// Microseconds of the step; leaves what each operation takes in the function (EvaluateStep.h).
   ::autopar::Result<double> stepUs();
@@ -109,7 +111,7 @@ private:
   std::vector<double> waitsUs;   ///< the same: rows in which no kernel runs
   bool rowsAreOver = false;
   std::optional<RecordedStep> recorded;
-  int64_t memoryBytes = 0; ///< of the first mesh's smallest device
+  int64_t memoryBytes = 0; ///< that a device of the first mesh may use
 };
 
 } // namespace mlir::autopar

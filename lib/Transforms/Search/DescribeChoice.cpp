@@ -2,6 +2,8 @@
 // See the header.
 #include "DescribeChoice.h"
 
+#include "Stages/StepPhase.h"
+
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 
 using namespace mlir;
@@ -49,13 +51,6 @@ public:
 
 private:
   //===-- Rows -------------------------------------------------------------------------------===//
-
-  static ::autopar::AxisList wordsOf(const AxisList &list, const MeshAxes &axes) {
-    ::autopar::AxisList words;
-    for (int8_t axis : list)
-      words.push_back(axes.names[axis].str());
-    return words;
-  }
 
   PlanRow rowOf(StringRef name, Value value, const TensorSharding &sharding) const {
     PlanRow row;
@@ -128,12 +123,10 @@ private:
       details.timeline.push_back({queue, kind.str(), name, -1, -1, now, now + us});
       now += us;
     };
-    StringRef phase = "forward";
+    StepPhase phases;
     for (auto [position, entry] : llvm::enumerate(problem.operations())) {
       size_t node = first + position;
-      if (auto own = entry.first->getAttrOfType<StringAttr>("autopar.phase");
-          own && entry.first->getNumOperands() > 0)
-        phase = own.getValue();
+      StringRef phase = phases.of(entry.first);
       StringRef kind = phase == "forward" ? "F" : phase == "backward" ? "B" : "after";
       add(1, "collective", entry.second, before[node]);
       add(0, kind, entry.second, graph.nodes[node].strategies[choice[node]].timeUs);
@@ -152,7 +145,7 @@ private:
     details.believed.stepUs = run->times.makespanUs;
     for (auto [index, task] : llvm::enumerate(run->tasks)) {
       const ::autopar::TaskTimes &times = run->times.tasks[index];
-      if (times.endUs <= times.startUs)
+      if (times.endUs <= times.startUs || run->queueOf[index] < 0)
         continue;
       details.timeline.push_back({run->queueOf[index], wordOf(task.kind).str(),
                                   task.target >= 0 ? "to stage " + std::to_string(task.target) : "",
@@ -237,13 +230,9 @@ private:
   /// Per mesh: what is held at the time when most is. Meshes have stretches of time points of their
   /// own; persistent bytes are held in all of them.
   void addMemory() {
-    StringRef phase = "forward";
-    for (auto &[op, id] : problem.operations()) {
-      if (auto own = op->getAttrOfType<StringAttr>("autopar.phase");
-          own && op->getNumOperands() > 0)
-        phase = own.getValue();
-      phaseOf[op] = phase;
-    }
+    StepPhase phases;
+    for (auto &[op, id] : problem.operations())
+      phaseOf[op] = phases.of(op);
     int64_t stretch = problem.operations().size() + 1;
     int32_t meshes = problem.pipelineModel().meshes();
     std::vector<std::vector<int64_t>> change(meshes, std::vector<int64_t>(stretch + 1, 0));

@@ -411,7 +411,7 @@ static SmallVector<int64_t> takeDevices(std::map<int64_t, SmallVector<int64_t>> 
 }
 
 Result<ChainCut> ForwardChain::choose(int64_t memoryBytes, const Schedule &schedule,
-                                      MeshSizes sizes) const {
+                                      MeshSizes sizes, double memoryShare) const {
   ChainProblem chain;
   // Devices by type, in the order of the cluster.
   std::vector<const ::autopar::DeviceType *> types;
@@ -428,13 +428,14 @@ Result<ChainCut> ForwardChain::choose(int64_t memoryBytes, const Schedule &sched
   SmallVector<size_t> typeOf;
   for (auto [number, own] : llvm::enumerate(devices)) {
     auto count = static_cast<int64_t>(own.size());
+    auto memory = static_cast<double>(memoryBytes ? memoryBytes : types[number]->usableBytes());
     for (int64_t size = 1; size <= count; ++size) {
       if (!isSize(cluster, types[number], size, count, sizes))
         continue;
       std::vector<int32_t> taken(types.size(), 0);
       taken[number] = static_cast<int32_t>(size);
       chain.problem.subMeshes.push_back(
-          {types[number]->name, taken, memoryBytes ? memoryBytes : types[number]->usableBytes()});
+          {types[number]->name, taken, static_cast<int64_t>(memoryShare * memory)});
       chain.shapes.push_back(
           {types[number], static_cast<size_t>(size), messageShareOf(*types[number], schedule)});
       typeOf.push_back(number);

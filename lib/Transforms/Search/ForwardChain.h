@@ -65,9 +65,11 @@ public:
   ::autopar::Result<ChainCut> cut(ArrayRef<ChainMesh> meshes,
                                   const ::autopar::Schedule &schedule) const;
   /// The fastest cut over all ways to share all devices of the cluster among as many meshes as
-  /// stages, of one type each. `memoryBytes`: of every device; 0: what its type has.
+  /// stages, of one type each. `memoryBytes`: of every device; 0: what its type has. `memoryShare`:
+  /// what of it may be used.
   ::autopar::Result<ChainCut> choose(int64_t memoryBytes, const ::autopar::Schedule &schedule,
-                                     MeshSizes sizes = MeshSizes::Any) const;
+                                     MeshSizes sizes = MeshSizes::Any,
+                                     double memoryShare = 1) const;
 
 private:
   using SolveAt = llvm::function_ref<::autopar::Result<ChainCut>(ArrayRef<int32_t> places)>;

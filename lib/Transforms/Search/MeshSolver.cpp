@@ -59,13 +59,15 @@ MeshSolver::MeshSolver(func::FuncOp function, const ::autopar::Cluster &cluster,
       solved(options.solved ? options.solved : makeSolvedMeshes()) {}
 
 std::vector<Mesh> MeshSolver::meshes(const StageGroup &group) const {
-  if (options.shares == DeviceShares::Given) {
-    Mesh mesh = Mesh::over("mesh", options.constraints.meshes()[group.stages.front()]);
+  auto onGroup = [&](std::vector<::autopar::MeshAxis> axes) {
+    Mesh mesh = Mesh::over("mesh", std::move(axes));
     mesh.devices = group.devices;
-    return {std::move(mesh)};
-  }
+    return std::vector<Mesh>{std::move(mesh)};
+  };
+  if (options.shares == DeviceShares::Given)
+    return onGroup(options.constraints.meshes()[group.stages.front()]);
   if (std::vector<::autopar::MeshAxis> axes = options.constraints.mesh(); !axes.empty())
-    return {Mesh::over("mesh", axes)};
+    return onGroup(std::move(axes));
   auto devices = static_cast<int64_t>(group.devices.size());
   std::vector<Mesh> found;
   auto isNear = [&](const Mesh &mesh) {

@@ -2,16 +2,17 @@
 // See the header. The step is a program of the event engine.
 #include "PipelineModel.h"
 
-#include "Cost/MeshLinks.h"
+#include "Cost/RowProgram.h"
 
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+
+#include <set>
 
 using namespace mlir;
 using namespace mlir::autopar;
 using ::autopar::Schedule;
 using ::autopar::ScheduleRow;
 using ::autopar::StagePhase;
-using ::autopar::VirtualTask;
 
 PipelineModel::PipelineModel(const StepOutline &outline, const Schedule &schedule,
                              ArrayRef<::autopar::Mesh> meshes, const ::autopar::Cluster &cluster)
@@ -62,6 +63,13 @@ std::string nameOf(const PipelineTask &task) {
   return name;
 }
 
+std::vector<char> isAloneOf(ArrayRef<::autopar::Mesh> places, const ::autopar::Cluster &cluster) {
+  std::vector<char> isAlone;
+  for (const ::autopar::Mesh &mesh : places)
+    isAlone.push_back(cluster.slowestOf(mesh.devices).communicatesWhileIdle);
+  return isAlone;
+}
+
 /// The tasks of a step, a queue for each mesh and for each link between two.
 class StepProgram {
 public:
@@ -70,11 +78,8 @@ public:
               function_ref<double(Operation *)> timeUs, function_ref<int64_t(Operation *)> bytes)
       : block(outline.getFunction().getBody().front()), stages(outline.stages()),
         microBatches(outline.microBatches()), phases(outline.phases()), table(table),
-        meshLinks(places, cluster), timeUs(timeUs), bytes(bytes) {
-    program.ports = meshLinks.ports();
-    for (int32_t mesh = 0; mesh < table.meshes; ++mesh)
-      program.queues.push_back("mesh " + std::to_string(mesh));
-  }
+        meshLinks(places, cluster), timeUs(timeUs), bytes(bytes),
+        isAlone(isAloneOf(places, cluster)), rows(isAlone, meshLinks.ports()) {}
 
   /// Rows of the schedule, what runs once around them.
   void addRows();
@@ -82,28 +87,23 @@ public:
   /// not arrived.
   void addInOrder();
 
-  ::autopar::Result<PipelineRun> run() {
-    auto times = ::autopar::runVirtualTime(program);
-    if (!times)
-      return times.status();
-    PipelineRun run{program.queues, {}, std::move(meanings), times.take()};
-    for (const VirtualTask &task : program.tasks)
-      run.queueOf.push_back(task.queues.front());
-    return run;
-  }
+  ::autopar::Result<PipelineRun> run();
 
 private:
+  /// A message on its way.
+  struct Arrival {
+    int32_t task; ///< at whose end all of it is there
+    const MeshMessage *message;
+  };
   int32_t addTask(int32_t queue, double us, PipelineTask meaning) {
     meanings.push_back(meaning);
-    VirtualTask task;
-    task.name = nameOf(meaning);
-    task.queues = {queue};
-    task.durationUs = us;
-    program.tasks.push_back(std::move(task));
-    return static_cast<int32_t>(program.tasks.size()) - 1;
+    return rows.addTask(queue, us, nameOf(meaning));
   }
-  int32_t addMessage(TransferOp transfer, int32_t microBatch);
-  void wait(int32_t task, int32_t before) { program.tasks[task].after.push_back(before); }
+  Arrival send(TransferOp transfer, int32_t microBatch, ArrayRef<int32_t> after);
+  void receive(int32_t task, const Arrival &arrival, int32_t mesh, bool isFirst) {
+    rows.receive(task, arrival.task, mesh, *arrival.message, isFirst);
+  }
+  void wait(int32_t task, int32_t before) { rows.program.tasks[task].after.push_back(before); }
   void sortOperations();
 
   Block &block;
@@ -114,14 +114,11 @@ private:
   MeshLinks meshLinks;
   function_ref<double(Operation *)> timeUs;
   function_ref<int64_t(Operation *)> bytes;
-  ::autopar::VirtualProgram program;
-  std::vector<PipelineTask> meanings;                   ///< of the tasks
-  std::map<std::pair<int32_t, int32_t>, int32_t> links; ///< queues, by the meshes that they join
-  struct Link {
-    int32_t queue;
-    MeshMessage message;
-  };
-  DenseMap<Operation *, Link> messages;         ///< by transfer: of a micro-batch, all alike
+  std::vector<char> isAlone; ///< per mesh: its devices move bytes of a node while idle only
+  RowProgram rows;
+  std::vector<PipelineTask> meanings;           ///< of the tasks
+  std::vector<int32_t> latencies;               ///< tasks
+  std::map<Operation *, MeshMessage> messages;  ///< by transfer: of a micro-batch, all alike
   using Part = std::pair<int32_t, StagePhase>;  ///< of a stage
   std::map<Part, double> rowUs;                 ///< of a micro-batch
   std::map<Part, SmallVector<TransferOp>> sent; ///< in every micro-batch
@@ -129,24 +126,21 @@ private:
   SmallVector<TransferOp> sentBefore, sentAfter;
 };
 
-int32_t StepProgram::addMessage(TransferOp transfer, int32_t microBatch) {
+StepProgram::Arrival StepProgram::send(TransferOp transfer, int32_t microBatch,
+                                       ArrayRef<int32_t> after) {
   auto from = static_cast<int32_t>(stages.of(transfer.getInput())),
        to = static_cast<int32_t>(transfer.getStage());
   int32_t mesh = table.meshOf(from), target = table.meshOf(to);
   auto [known, isNew] = messages.try_emplace(transfer);
-  if (isNew) {
-    auto [queue, isFirst] = links.try_emplace({mesh, target}, program.queues.size());
-    if (isFirst)
-      program.queues.push_back("from " + std::to_string(mesh) + " to " + std::to_string(target));
-    known->second.queue = queue->second;
-    if (mesh != target)
-      known->second.message = meshLinks.message(mesh, target, static_cast<double>(bytes(transfer)));
-  }
-  int32_t task =
-      addTask(known->second.queue, 0, {PipelineTask::Kind::Message, from, microBatch, to});
-  if (mesh != target)
-    known->second.message.take(program.tasks[task]);
-  return task;
+  if (isNew)
+    known->second = meshLinks.message(mesh, target, static_cast<double>(bytes(transfer)));
+  PipelineTask meaning{PipelineTask::Kind::Message, from, microBatch, to};
+  auto first = static_cast<int32_t>(meanings.size());
+  int32_t arrival = rows.send(mesh, target, known->second, after, nameOf(meaning));
+  meanings.resize(arrival + 1, meaning);
+  if (arrival != first)
+    latencies.push_back(arrival);
+  return {arrival, &known->second};
 }
 
 void StepProgram::sortOperations() {
@@ -193,31 +187,33 @@ void StepProgram::addRows() {
     }
   // Messages of a link in the order in which they are made.
   for (TransferOp transfer : sentBefore) {
-    int32_t message = addMessage(transfer, -1);
-    wait(message, table.meshOf(stages.of(transfer.getInput())));
-    wait(firstOf[transfer.getStage()], message);
+    Arrival arrival = send(transfer, -1, table.meshOf(stages.of(transfer.getInput())));
+    receive(firstOf[transfer.getStage()], arrival, table.meshOf(transfer.getStage()),
+            /*isFirst=*/true);
   }
   for (int32_t mesh = 0; mesh < table.meshes; ++mesh)
     for (const ScheduleRow &row : table.rows[mesh])
       for (TransferOp transfer : sent[{row.stage, row.phase}]) {
-        int32_t message = addMessage(transfer, row.microBatch);
-        wait(message, tasks[row]);
+        auto stage = static_cast<int32_t>(transfer.getStage());
+        if (table.meshOf(stage) == mesh)
+          continue;                // it is there
+        std::set<int32_t> readers; // a mesh runs its rows in the order of their tasks
         for (Operation *user : transfer->getUsers())
-          if (int32_t reader = tasks[{static_cast<int32_t>(transfer.getStage()), row.microBatch,
-                                      phases.of(user)}];
-              reader != kNone)
-            wait(reader, message);
+          if (int32_t reader = tasks[{stage, row.microBatch, phases.of(user)}]; reader != kNone)
+            readers.insert(reader);
+        Arrival arrival = send(transfer, row.microBatch, tasks[row]);
+        for (int32_t reader : readers)
+          receive(reader, arrival, table.meshOf(stage), reader == *readers.begin());
       }
-  std::vector<std::vector<int32_t>> lastMessages(table.meshes);
-  for (TransferOp transfer : sentAfter) {
-    int32_t message = addMessage(transfer, -1);
-    wait(message, lastOf[stages.of(transfer.getInput())]);
-    lastMessages[table.meshOf(transfer.getStage())].push_back(message);
-  }
+  std::vector<std::vector<Arrival>> lastMessages(table.meshes);
+  for (TransferOp transfer : sentAfter)
+    lastMessages[table.meshOf(transfer.getStage())].push_back(
+        send(transfer, -1, lastOf[stages.of(transfer.getInput())]));
   // Norms and updates need every gradient.
   for (int32_t mesh = 0; mesh < table.meshes; ++mesh) {
     int32_t task = addTask(mesh, afterUs[mesh], {PipelineTask::Kind::After});
-    program.tasks[task].after = lastMessages[mesh];
+    for (const Arrival &arrival : lastMessages[mesh])
+      receive(task, arrival, mesh, /*isFirst=*/true);
     for (int32_t last : lastOf)
       wait(task, last);
   }
@@ -226,23 +222,24 @@ void StepProgram::addRows() {
 void StepProgram::addInOrder() {
   constexpr int32_t none = -1;
   std::vector<int32_t> current(table.meshes, none), last(table.meshes, none); // tasks
-  DenseMap<Value, SmallVector<int32_t, 1>> arriving; // the messages that bring a value
-  DenseSet<std::pair<int32_t, int32_t>> arrived;     // messages that a mesh has waited for
+  using Arrivals = SmallVector<Arrival, 1>;
+  DenseMap<Value, Arrivals> arriving;            // the messages that bring a value
+  DenseSet<std::pair<int32_t, int32_t>> arrived; // messages that a mesh has waited for
   for (Operation &op : block.without_terminator()) {
-    SmallVector<int32_t, 1> messages;
+    Arrivals messages;
     for (Value operand : op.getOperands())
       llvm::append_range(messages, arriving.lookup(operand));
     int64_t stage = stages.of(&op);
     auto transfer = dyn_cast<TransferOp>(op);
     int64_t from = transfer ? stages.senderOf(transfer) : Stages::kNone;
     if (from != Stages::kNone && table.meshOf(from) != table.meshOf(stage)) {
-      int32_t message = addMessage(transfer, 0), &task = current[table.meshOf(from)];
-      if (int32_t before = last[table.meshOf(from)]; before != none)
-        wait(message, before);
-      for (int32_t other : messages)
-        wait(message, other);
-      messages = {message};
-      task = none; // what the mesh does next, the message does not wait for
+      SmallVector<int32_t> before;
+      if (int32_t own = last[table.meshOf(from)]; own != none)
+        before.push_back(own);
+      for (const Arrival &other : messages)
+        before.push_back(other.task);
+      messages = {send(transfer, 0, before)};
+      current[table.meshOf(from)] = none; // what the mesh does next, the message does not wait for
     }
     double us = transfer || stage == Stages::kNone ? 0 : timeUs(&op);
     if (us == 0) { // read where it lies
@@ -251,8 +248,8 @@ void StepProgram::addInOrder() {
       continue;
     }
     int32_t mesh = table.meshOf(stage), &task = current[mesh];
-    llvm::erase_if(messages, [&](int32_t message) {
-      return !arrived.insert({mesh, message}).second;
+    llvm::erase_if(messages, [&](const Arrival &message) {
+      return !arrived.insert({mesh, message.task}).second;
     });
     PipelineTask meaning{kindOf(phases.of(&op)), static_cast<int32_t>(stage), 0};
     if (auto phase = op.getAttrOfType<StringAttr>("autopar.phase"); phase && phase == "update")
@@ -260,10 +257,29 @@ void StepProgram::addInOrder() {
     if (task == none || !messages.empty() || meanings[task].kind != meaning.kind ||
         meanings[task].stage != meaning.stage)
       task = last[mesh] = addTask(mesh, 0, meaning);
-    for (int32_t message : messages)
-      wait(task, message);
-    program.tasks[task].durationUs += us;
+    for (const Arrival &message : messages)
+      receive(task, message, mesh, /*isFirst=*/true);
+    rows.program.tasks[task].durationUs += us;
   }
+}
+
+::autopar::Result<PipelineRun> StepProgram::run() {
+  auto times = ::autopar::runVirtualTime(rows.program);
+  if (!times)
+    return times.status();
+  PipelineRun run{{}, {}, std::move(meanings), times.take()};
+  // Each latency has a queue to itself, of which nobody wants to know.
+  std::vector<int32_t> numbers(rows.program.queues.size(), 0);
+  for (int32_t task : latencies)
+    numbers[rows.program.tasks[task].queues.front()] = -1;
+  for (auto [queue, number] : llvm::enumerate(numbers))
+    if (number == 0) {
+      number = static_cast<int32_t>(run.queues.size());
+      run.queues.push_back(rows.program.queues[queue]);
+    }
+  for (const ::autopar::VirtualTask &task : rows.program.tasks)
+    run.queueOf.push_back(numbers[task.queues.front()]);
+  return run;
 }
 
 } // namespace

@@ -21,7 +21,7 @@ struct PipelineTask {
 /// A step on the event engine.
 struct PipelineRun {
   std::vector<std::string> queues; ///< meshes, then links between them
-  std::vector<int32_t> queueOf;    ///< per task
+  std::vector<int32_t> queueOf;    ///< per task; -1: of the latency of a message
   std::vector<PipelineTask> tasks;
   ::autopar::VirtualRun times;
 };
@@ -39,7 +39,6 @@ public:
   int32_t meshOf(Value value) const;
   /// The most micro-batches of the operation's stage whose activations wait for their gradients.
   int64_t inFlight(Operation *op) const;
-  bool isBackward(Operation *op) const { return outline.phases().isBackward(op); }
 
   /// A step on the event engine: rows of the schedule on their meshes, messages on the links
   /// between meshes, what runs once around them. Of a single micro-batch each mesh runs its

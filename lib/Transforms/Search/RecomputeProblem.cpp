@@ -99,11 +99,12 @@ class MeshProgram {
 public:
   MeshProgram(func::FuncOp function, const Step &step, const ::autopar::Schedule &schedule,
               int32_t mesh, const ::autopar::Mesh &devices, const ::autopar::Cluster &cluster,
-              function_ref<bool(Operation *)> isKnown)
+              Target target, function_ref<bool(Operation *)> isKnown)
       : function(function), block(function.getBody().front()), schedule(schedule), mesh(mesh),
-        isKnown(isKnown), times(cluster, devices), microBatches(step.microBatches),
-        stages(step.stages), phases(step.phases), shared(step.shared), returned(step.returned),
-        inPlace(step.inPlace), forAll(step.forAll), atLoad(step.atLoad) {}
+        isKnown(isKnown), times(cluster, devices, /*convolves=*/target == Target::Cpu),
+        microBatches(step.microBatches), stages(step.stages), phases(step.phases),
+        shared(step.shared), returned(step.returned), inPlace(step.inPlace), forAll(step.forAll),
+        atLoad(step.atLoad) {}
 
   RecomputeProblem run() {
     addArguments();
@@ -358,7 +359,8 @@ mlir::autopar::recomputeProblems(func::FuncOp function, const ::autopar::Plan &p
   std::vector<RecomputeProblem> problems;
   for (int32_t mesh = 0; mesh < schedule->meshes; ++mesh) {
     problems.push_back(
-        MeshProgram(function, step, *schedule, mesh, (*meshes)[mesh], cluster, isKnown).run());
+        MeshProgram(function, step, *schedule, mesh, (*meshes)[mesh], cluster, target, isKnown)
+            .run());
     dropUnfit(problems.back());
     problems.back().layers = layersOf(problems.back());
   }

@@ -6,6 +6,8 @@
 // axis.
 #include "SearchConstraints.h"
 
+#include "Stages/StepPhase.h"
+
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -114,16 +116,10 @@ private:
     return Status::ok();
   }
 
-  /// Phases follow each other; what has none of its own is in the one around it.
   void findPhases() {
-    StringRef current = "forward";
-    for (auto &[op, id] : problem.operations()) {
-      if (auto phase = op->getAttrOfType<StringAttr>("autopar.phase");
-          phase && op->getNumOperands() > 0)
-        current = phase.getValue();
-      phaseOf[op] = current;
-    }
-    lastPhase = current;
+    StepPhase phases;
+    for (auto &[op, id] : problem.operations())
+      lastPhase = phaseOf[op] = phases.of(op);
   }
 
   void forbid(size_t node, size_t strategy) {
@@ -390,7 +386,7 @@ private:
   size_t positionsSplit = 0;    ///< operations
   size_t expertsSplit = 0;      ///< the same
   DenseMap<Operation *, StringRef> phaseOf;
-  StringRef lastPhase;
+  StringRef lastPhase = "forward";
   DenseSet<BlockArgument> weights; ///< parameters of products
 };
 

@@ -22,12 +22,9 @@ const ::autopar::MeshGroup &ShardingProblem::groupOf(const AxisList &list, Site 
     it = site.groups.emplace(key, ::autopar::meshGroup(cluster, *site.mesh, names)).first;
     // What is on no stage may be made on any mesh: the dearest counts.
     bool isOnAny = sites.size() > 1 && &site == &sites.back();
-    auto timeUs = [](const ::autopar::MeshGroup &group) {
-      return ::autopar::collectiveTimeUs(::autopar::CollectiveKind::AllReduce, 1 << 20, group);
-    };
     for (const ::autopar::Mesh &mesh : isOnAny ? ArrayRef(meshes) : ArrayRef<::autopar::Mesh>())
       if (::autopar::MeshGroup group = ::autopar::meshGroup(cluster, mesh, names);
-          timeUs(group) > timeUs(it->second))
+          ::autopar::slownessOf(group) > ::autopar::slownessOf(it->second))
         it->second = std::move(group);
   }
   return it->second;

@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
-static ::autopar::AxisList wordsOf(const AxisList &list, const MeshAxes &axes) {
+::autopar::AxisList mlir::autopar::wordsOf(const AxisList &list, const MeshAxes &axes) {
   ::autopar::AxisList words;
   for (int8_t axis : list)
     words.push_back(axes.names[axis].str());

@@ -9,6 +9,7 @@
 #include "Cost/BalancedAttention.h"
 #include "Cost/OpTime.h"
 #include "Cost/RepeatedBlocks.h"
+#include "Stages/StepPhase.h"
 
 #include "autopar/Cost/CostModel.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
@@ -469,18 +470,17 @@ void ShardingProblem::addFollowers() {
 void ShardingProblem::markRepeatedBlocks() {
   OperationSequence sequence;
   sequence.firstNode = function.getNumArguments();
-  StringRef phase;
+  StepPhase phases;
+  StringRef phase = "forward";
   sequence.phases.push_back(0);
   for (size_t i = 0; i < operations().size(); ++i) {
     Operation *op = operations()[i].first;
     sequence.kinds.push_back(
         (outline.kindOf(i) * sites.size() + siteNumberOf(outline.stages().of(op))) * 2 +
         (isAgain(op) ? 1 : 0));
-    auto own = op->getAttrOfType<StringAttr>("autopar.phase");
-    if (!own || op->getNumOperands() == 0 || own.getValue() == phase)
-      continue; // constants stand in front of all phases
-    phase = own.getValue();
-    sequence.phases.push_back(i);
+    StringRef before = std::exchange(phase, phases.of(op));
+    if (phase != before)
+      sequence.phases.push_back(i);
   }
   costGraph.blocks = findRepeatedBlocks(costGraph, sequence);
 }

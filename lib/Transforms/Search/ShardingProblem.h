@@ -250,4 +250,7 @@ private:
   std::map<std::pair<const void *, int64_t>, Layouts> layouts; ///< by type and stage
 };
 
+/// The names of axes, as plans have them.
+::autopar::AxisList wordsOf(const AxisList &list, const MeshAxes &axes);
+
 } // namespace mlir::autopar

@@ -65,14 +65,16 @@ Result<ChainCut> Estimator::shareDevices() const {
       return Status::badInput("equal stages are balanced");
   }
   bool isAny = options.shares == DeviceShares::Any;
-  auto found = chain->choose(options.memoryLimit, table, isAny ? MeshSizes::Any : MeshSizes::Parts);
+  auto choose = [&](MeshSizes sizes) {
+    return chain->choose(options.memoryLimit, table, sizes, options.memoryShare);
+  };
+  auto found = choose(isAny ? MeshSizes::Any : MeshSizes::Parts);
   if (!found)
     return found.status();
   if (equal && found->missingBytes >= equal->missingBytes && found->timeUs > kWorth * equal->timeUs)
     return Status::badInput("equal stages are as fast");
-  scaleMemory(found->meshes);
   if (isAny) {
-    auto parts = chain->choose(options.memoryLimit, table, MeshSizes::Parts);
+    auto parts = choose(MeshSizes::Parts);
     if (parts && parts->timeUs == found->timeUs)
       return Status::badInput("parts of nodes are as fast");
   }

@@ -11,14 +11,26 @@ using ::autopar::Plan;
 using ::autopar::Result;
 using ::autopar::Status;
 
-/// The devices of "data=2,tensor=2"; 0 for what is no mesh.
-static int64_t sizeOf(StringRef text) {
-  int64_t size = 1, extent = 0;
-  SmallVector<StringRef> parts;
-  text.split(parts, ',');
-  for (StringRef part : parts)
-    size *= part.split('=').second.getAsInteger(10, extent) ? 0 : extent;
-  return size;
+/// The devices of the meshes of `text`, such as "data=2,tensor=2/data=4".
+static Result<SmallVector<int64_t>> sizesOf(StringRef text, int64_t most) {
+  SmallVector<StringRef> meshes, axes;
+  text.split(meshes, '/');
+  SmallVector<int64_t> sizes;
+  for (StringRef mesh : meshes) {
+    sizes.push_back(1);
+    axes.clear();
+    mesh.split(axes, ',');
+    for (StringRef axis : axes) {
+      int64_t extent = 0;
+      if (axis.split('=').second.getAsInteger(10, extent) || extent < 1 ||
+          extent > most / sizes.back())
+        return Status::badInput("mesh '" + text.str() + "': axis '" + axis.str() +
+                                "' leaves the mesh no size from 1 to " + std::to_string(most) +
+                                "; expected axes such as data=2,tensor=2");
+      sizes.back() *= extent;
+    }
+  }
+  return sizes;
 }
 
 /// One mesh behind the other.
@@ -34,16 +46,17 @@ static SmallVector<SmallVector<int64_t>> inOrder(ArrayRef<int64_t> sizes) {
 
 static Result<SmallVector<SmallVector<int64_t>>> asAsked(StringRef meshShape, int64_t meshCount,
                                                          const Cluster &machine) {
-  SmallVector<StringRef> texts;
-  meshShape.split(texts, '/');
-  SmallVector<int64_t> sizes = llvm::map_to_vector(texts, sizeOf);
-  int64_t count = machine.deviceCount(), total = llvm::sum_of(sizes);
-  if (static_cast<int64_t>(sizes.size()) != meshCount || total != count)
-    return Status::badInput("mesh '" + meshShape.str() + "' gives " + std::to_string(sizes.size()) +
-                            " meshes with " + std::to_string(total) +
-                            " devices together; expected " + std::to_string(meshCount) +
-                            " meshes with all " + std::to_string(count));
-  return inOrder(sizes);
+  int64_t count = machine.deviceCount();
+  Result<SmallVector<int64_t>> sizes = sizesOf(meshShape, count);
+  if (!sizes)
+    return sizes.status();
+  int64_t total = llvm::sum_of(*sizes);
+  if (static_cast<int64_t>(sizes->size()) != meshCount || total != count)
+    return Status::badInput(
+        "mesh '" + meshShape.str() + "' gives " + std::to_string(sizes->size()) + " meshes with " +
+        std::to_string(total) + " devices together; expected " + std::to_string(meshCount) +
+        " meshes with all " + std::to_string(count));
+  return inOrder(*sizes);
 }
 
 Result<SmallVector<SmallVector<int64_t>>>
