@@ -3,8 +3,12 @@
 #include "CheckpointIndex.h"
 
 #include "../data/MappedFile.h"
+#include "DurableFile.h"
 #include "autopar/Artifact/Verify.h"
 
+#include <algorithm>
+#include <charconv>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 namespace autopar::runtime {
@@ -98,8 +102,24 @@ std::string checkpointName(int64_t step) {
   return "step-" + std::string(number.size() < 8 ? 8 - number.size() : 0, '0') + number;
 }
 
-bool isCheckpointName(const std::string &name) {
-  return name.rfind("step-", 0) == 0 && name.find('.') == std::string::npos;
+/// Whether it is what checkpointName() gives for some step.
+static bool isCheckpointName(const std::string &name) {
+  int64_t step = 0;
+  const char *end = name.data() + name.size();
+  if (!name.starts_with("step-") ||
+      std::from_chars(name.data() + std::strlen("step-"), end, step).ec != std::errc())
+    return false;
+  return step >= 0 && checkpointName(step) == name;
+}
+
+std::vector<std::string> checkpointsIn(const std::string &folder) {
+  std::vector<std::string> names = listFolder(folder);
+  std::erase_if(names, [](const std::string &name) { return !isCheckpointName(name); });
+  // Numbers of more digits than others are larger.
+  std::sort(names.begin(), names.end(), [](const std::string &a, const std::string &b) {
+    return std::pair(a.size(), a) < std::pair(b.size(), b);
+  });
+  return names;
 }
 
 std::string CheckpointIndex::toJson() const {

@@ -3,7 +3,6 @@
 // the pieces that overlap them, whatever plan wrote them.
 #include "../data/MappedFile.h"
 #include "CheckpointIndex.h"
-#include "DurableFile.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -97,11 +96,9 @@ Result<std::string> chooseNewest(const Session &session, const std::string &fold
     return Status::badInput(folder + " is a checkpoint itself; expected the folder that holds it");
   if (std::filesystem::exists(folder, ignored) && !std::filesystem::is_directory(folder, ignored))
     return Status::badInput(folder + ": expected a folder of checkpoints, it is a file");
-  std::vector<std::string> names = listFolder(folder);
+  std::vector<std::string> names = checkpointsIn(folder);
   std::string remarks;
   for (auto at = names.rbegin(); at != names.rend(); ++at) {
-    if (!isCheckpointName(*at))
-      continue;
     std::string path = folder + "/" + *at;
     auto index = readIndex(path);
     Status status = index ? index->verifyFiles(path) : index.status();
