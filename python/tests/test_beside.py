@@ -267,6 +267,24 @@ def test_other_weights_are_loaded_into_sessions_that_are_open(model: pathlib.Pat
             np.testing.assert_array_equal(later.run(prompt(8))["logits"], before)
 
 
+def test_a_third_session_takes_no_weights_that_the_first_has_replaced(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """What the second has of the first is what was loaded there since; what it has of its own is not."""
+    models.save("llama3-8b", tmp_path / "other.onnx", seed=9, **SIZES)
+    weights = weights_of(tmp_path / "other.onnx", tmp_path / "other.safetensors")
+    paths = [build(model, tmp_path / "1.bin", 1)]
+    paths += [build(model, tmp_path / f"{tokens}.bin", tokens, beside=paths[0]) for tokens in (4, 8)]
+    expected = []
+    for initializer in ("", weights):
+        with autopar.Session(paths[2], initializer=initializer) as alone:
+            expected.append(alone.run(prompt(8))["logits"])
+    with autopar.Session(paths[0]) as first, autopar.Session(paths[1], beside=first) as second:
+        first.load_weights(weights)
+        for initializer, logits in zip(("", weights), expected):
+            with autopar.Session(paths[2], initializer=initializer, beside=second) as third:
+                np.testing.assert_array_equal(third.run(prompt(8))["logits"], logits)
+                assert (third.shared_bytes > MATRICES) == (initializer != "")
+
+
 @pytest.mark.parametrize("ranks, options", [(1, []), (2, ["--mesh", "data=2"]), (2, ["--stages", "2"])])
 def test_a_training_goes_on_at_another_length(tmp_path: pathlib.Path, ranks: int, options: List[str]) -> None:
     """Two programs share parameters, moments and the count of steps: as if each had gone on from the other's checkpoint."""
