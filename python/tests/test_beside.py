@@ -72,6 +72,7 @@ def test_what_lasts_is_held_once(model: pathlib.Path, tmp_path: pathlib.Path, ra
         assert prefill.shared_bytes > step.own_bytes * 0.6
         assert prefill.own_bytes < prefill.shared_bytes
         assert all(prefill.shares_state(port.name) for port in prefill.states)
+        assert not prefill.shares_state("no such state")
         held = caches(prefill)
         with autopar.Session(second, beside=step):  # what is opened later takes nothing back
             for mine, other in zip(caches(step), held):

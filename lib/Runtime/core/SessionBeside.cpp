@@ -130,6 +130,8 @@ void Session::State::takeTurn() {
 }
 
 bool Session::sharesState(const std::string &wanted) const {
+  if (!tensorNamed(wanted, "state", state->states))
+    return false;
   return std::all_of(state->ranks.begin(), state->ranks.end(), [&](const LocalRank &rank) {
     const std::vector<Port> &ports = state->reader.programOfRank(rank.rank).ports;
     return std::all_of(ports.begin(), ports.end(), [&](const Port &port) {
