@@ -211,6 +211,24 @@ TEST_F(SessionTest, AbsentWeightsNeedAnInitializerAndAreTheSameUnderAnySharding)
   }
 }
 
+TEST_F(SessionTest, OutputsOfOtherWeightsAreGoneOnceWeightsAreLoaded) {
+  artifact::Contents absent = contents(1);
+  for (artifact::Port &port : absent.classes[0].program.ports)
+    if (port.role == artifact::Role::Parameter)
+      port.source = {artifact::SourceKind::Absent, "", 0, 0, {}, {}};
+  SessionOptions options;
+  options.initializer = *Initializer::parse("zeros");
+  auto session = open(absent, std::move(options));
+  ASSERT_TRUE(session);
+  ASSERT_TRUE(session->setInput("x", DataType::F32, {kRows, kIn}, sampleInput().data()).isOk());
+  ASSERT_TRUE(session->run(0, 1).isOk());
+  ASSERT_TRUE(session->collectOutputs().isOk());
+  EXPECT_TRUE(session->output("y").isOk());
+  Status loaded = session->loadWeights(*Initializer::parse("ones"));
+  ASSERT_TRUE(loaded.isOk()) << loaded.message();
+  EXPECT_FALSE(session->output("y").isOk());
+}
+
 TEST_F(SessionTest, RecordsEvents) {
   SessionOptions options;
   options.record = true;
