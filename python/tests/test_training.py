@@ -91,6 +91,18 @@ def test_frozen_parameters_stay(gpt2: Example, tmp_path: pathlib.Path) -> None:
     assert losses[-1] < losses[0]
 
 
+def test_steps_in_front_of_one_that_fails_count(gpt2: Example, tmp_path: pathlib.Path) -> None:
+    step = autopar.Train("softmax_cross_entropy(logits, labels)", autopar.SGD(lr=1e5))
+    artifact = autopar.compile(gpt2.path, tmp_path / "step.bin", bind=gpt2.bind, train=step)
+    data = batches(1)
+    with autopar.Session(artifact) as session:
+        with pytest.raises(autopar.Error, match="^step [1-9]") as raised:
+            session.run({"input_ids": data["ids"][0], "labels": data["labels"][0]}, steps=50)
+        session.save_checkpoint(tmp_path / "kept")
+    done = int(str(raised.value).split()[1].rstrip(":"))
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == [f"step-{done:08}"]
+
+
 def test_session_starts_where_it_stopped(gpt2: Example, tmp_path: pathlib.Path) -> None:
     options = ["--train", LOSS, "--optimizer", "adamw(lr=1e-3)"]
     artifact = autopar.compile(gpt2.path, tmp_path / "step.bin", bind=gpt2.bind, options=options)
