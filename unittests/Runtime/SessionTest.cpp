@@ -111,6 +111,21 @@ TEST_F(SessionTest, RanksThatWaitForeverAreTold) {
   }
 }
 
+TEST_F(SessionTest, ARankThatThrowsFailsAndTheOthersDoNotWaitForIt) {
+  for (int32_t workers : {1, 2}) {
+    SessionOptions options;
+    options.workers = workers;
+    auto session = open(contents(2), std::move(options));
+    ASSERT_TRUE(session);
+    auto throws = [](int32_t rank, const std::vector<StateBox> &, const Session::BoxBytes &) {
+      return rank == 1 ? throw std::bad_alloc() : Status::ok();
+    };
+    Status status = session->visitStates(throws);
+    EXPECT_EQ(status.code(), StatusCode::Internal);
+    EXPECT_EQ(status.message().rfind("rank 1", 0), 0u) << status.message();
+  }
+}
+
 /// The second layout needs more memory than the first, for which there is none planned either.
 TEST_F(SessionTest, PackedWeightsOfTwoLayoutsInOneBuffer) {
   artifact::Contents packed = contents(1);
