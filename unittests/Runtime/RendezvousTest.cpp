@@ -212,6 +212,23 @@ TEST_F(TcpRendezvousTest, AnotherProgramHasThePort) {
   close(listener);
 }
 
+TEST_F(TcpRendezvousTest, AnotherProgramHasThePortAndSaysSomething) {
+  int listener = *listenOn(port);
+  std::thread greets([&] {
+    int other = accept(listener, nullptr, nullptr);
+    EXPECT_EQ(::send(other, "220", 3, MSG_NOSIGNAL), 3);
+    std::this_thread::sleep_for(1500ms);
+    close(other);
+  });
+  options.rank = 1;
+  options.hangTimeout = 150ms;
+  auto begin = std::chrono::steady_clock::now();
+  EXPECT_FALSE(createTcpRendezvous("localhost", port, options));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 1s);
+  greets.join();
+  close(listener);
+}
+
 TEST_F(TcpRendezvousTest, OnOneMachineRanksReachEachOtherByTheLoopback) {
   auto rendezvous = rankZero();
   auto other = greet(1, 2);
