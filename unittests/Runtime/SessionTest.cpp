@@ -155,6 +155,48 @@ TEST_F(SessionTest, PackedWeightsOfTwoLayoutsInOneBuffer) {
   EXPECT_TRUE(open(packed));
 }
 
+/// The same in a step whose memory is that of a session beside it: there is no more room there.
+TEST_F(SessionTest, WeightsThatAStepPacksIntoLentMemoryGetTheirOwn) {
+  auto packing = [&](int64_t rows) {
+    artifact::Contents result = contents(1);
+    artifact::Program &program = result.classes[0].program;
+    program.madeValues.emplace();
+    std::vector<artifact::Buffer> added(2);
+    added[0].shape = {rows, 4096};
+    added[0].bytes = rows * 4096 * 4;
+    added[1].shape = {64};
+    added[1].dtype = DataType::U8;
+    added[1].bytes = 64;
+    for (artifact::Buffer &buffer : added) {
+      buffer.offset = program.arenaBytes[0];
+      program.arenaBytes[0] += buffer.bytes;
+      program.buffers.push_back(buffer);
+    }
+    artifact::MatmulGeometry geometry;
+    geometry.a = {{4, 64}, {64, 1}};
+    geometry.b = {{64, 4096}, {4096, 1}};
+    geometry.c = {{4, 4096}, {4096, 1}};
+    geometry.packedB = true;
+    artifact::Instruction pack;
+    pack.id = "wide/pack";
+    pack.queue = artifact::Queue::Compute;
+    int32_t last = int32_t(program.buffers.size()) - 1;
+    pack.payload = artifact::Pack{last - 1, last, geometry};
+    program.entries[1].instructions.push_back(pack);
+    return result;
+  };
+  auto first = open(packing(128));
+  ASSERT_TRUE(first);
+  SessionOptions options;
+  options.beside = first.get();
+  auto second = open(packing(64), std::move(options));
+  ASSERT_TRUE(second);
+  RankMemory one = first->memory()[0], other = second->memory()[0];
+  EXPECT_LT(other.arenaBytes[0], one.arenaBytes[0] / 2) << "memory is lent";
+  EXPECT_GT(one.unplannedBytes, 0);
+  EXPECT_EQ(other.unplannedBytes, one.unplannedBytes);
+}
+
 TEST_F(SessionTest, RefusesWrongInputs) {
   auto session = open(contents(2));
   ASSERT_TRUE(session);
