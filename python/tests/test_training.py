@@ -49,6 +49,15 @@ def test_every_optimizer_is_a_value_in_python(gpt2: Example, tmp_path: pathlib.P
     assert losses[-1] < losses[0]
 
 
+def test_numbers_of_numpy_are_numbers() -> None:
+    def words(number: type) -> List[str]:
+        return autopar.Train("loss", autopar.SGD(lr=number(0.5), momentum=number(0)), clip_norm=number(2), lr_scale={"*": number(0.25)}).words()
+
+    for number in (np.float64, np.float32):
+        assert words(number) == words(float)
+    assert str(autopar.SGD(lr=np.int64(1))) == str(autopar.SGD(lr=1))
+
+
 CASES = [
     ("adamw", "adamw(lr=1e-3, weight_decay=0.1)", 1e-3, 0.1, 0.0),
     ("adam", "adam(lr=1e-3, weight_decay=0.01)", 1e-3, 0.01, 1.0),
