@@ -108,6 +108,10 @@ def test_an_export_holds_the_trained_parameters(job: Job, straight: pathlib.Path
     assert header["transformer.wte.weight"]["shape"] == [VOCAB, 32]
     assert not any(name.endswith(("/mean", "/square")) for name in header)
     assert [file.name for file in tmp_path.iterdir()] == ["weights.safetensors"]
+    (tmp_path / "link.safetensors").symlink_to(file)
+    file.write_bytes(b"")
+    run(job, 2, "--checkpoint-dir", straight, "--export", tmp_path / "link.safetensors")
+    assert (tmp_path / "link.safetensors").is_symlink() and file.read_bytes() == data, "what a link leads to is replaced"
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "index", "gone"])

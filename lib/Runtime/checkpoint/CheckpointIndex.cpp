@@ -3,7 +3,7 @@
 #include "CheckpointIndex.h"
 
 #include "../data/MappedFile.h"
-#include "DurableFile.h"
+#include "CheckpointFolders.h"
 #include "autopar/Artifact/Verify.h"
 
 #include <algorithm>

@@ -3,8 +3,8 @@
 // name of a checkpoint is whole.
 #include "autopar/Runtime/Checkpoint.h"
 
+#include "CheckpointFolders.h"
 #include "CheckpointIndex.h"
-#include "DurableFile.h"
 
 #include <cerrno>
 #include <cstdio>
