@@ -17,7 +17,8 @@ extern "C" {
 typedef struct AutoParSession AutoParSession;
 
 /* Element types, as in autopar/Base/DataType.h: 0 bool, 1 i8, 2 i16, 3 i32, 4 i64, 5 u8, 6 u16, 7
- * u32, 8 u64, 9 f16, 10 bf16, 11 f32, 12 f64. */
+ * u32, 8 u64, 9 f16, 10 bf16, 11 f32, 12 f64, 13 f8E4M3FN, 14 f8E4M3FNUZ, 15 f8E5M2, 16
+ * f8E5M2FNUZ, 17 f4E2M1FN. Those of 8 bits and less take a byte each. */
 
 /* A tensor of the program. Pointers stay valid until the session is closed. */
 typedef struct {

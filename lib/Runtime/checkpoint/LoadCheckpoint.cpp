@@ -3,6 +3,7 @@
 // the pieces that overlap them, whatever plan wrote them.
 #include "../data/MappedFile.h"
 #include "CheckpointIndex.h"
+#include "autopar/Base/ShapeText.h"
 #include "autopar/Base/StepCountName.h"
 
 #include <algorithm>
@@ -23,11 +24,8 @@ Result<CheckpointIndex> readIndex(const std::string &path) {
   return index;
 }
 
-std::string shapeText(DataType dtype, const std::vector<int64_t> &shape) {
-  std::string text = std::string(name(dtype)) + " [";
-  for (size_t d = 0; d < shape.size(); ++d)
-    text += (d ? "," : "") + std::to_string(shape[d]);
-  return text + "]";
+std::string typeText(DataType dtype, const std::vector<int64_t> &shape) {
+  return std::string(name(dtype)) + " " + shapeText(shape);
 }
 
 /// Checkpoints of before optimizers counted their steps have no such tensor.
@@ -45,8 +43,8 @@ Status fits(const CheckpointIndex &index, const Session &session) {
       return Status::badInput("it has no tensor " + state->name);
     if (found->second.dtype != state->dtype || found->second.shape != state->shape)
       return Status::badInput("tensor " + state->name + " is " +
-                              shapeText(found->second.dtype, found->second.shape) +
-                              ", the program's is " + shapeText(state->dtype, state->shape));
+                              typeText(found->second.dtype, found->second.shape) +
+                              ", the program's is " + typeText(state->dtype, state->shape));
   }
   for (const auto &[tensorName, tensor] : index.tensors)
     if (tensorName != kStepCountState &&

@@ -4,6 +4,7 @@
 #include "SessionState.h"
 
 #include "autopar/Artifact/Verify.h"
+#include "autopar/Base/ShapeText.h"
 #include "autopar/Runtime/CudaDevice.h"
 #include "autopar/Runtime/KernelLibrary.h"
 
@@ -43,13 +44,9 @@ std::string placeOf(const LocalRank &rank) {
 
 std::string describe(const std::vector<TensorSpec> &tensors) {
   std::string text;
-  for (const TensorSpec &tensor : tensors) {
-    text +=
-        (text.empty() ? "" : ", ") + tensor.name + ": " + std::string(name(tensor.dtype)) + " [";
-    for (size_t d = 0; d < tensor.shape.size(); ++d)
-      text += (d ? "," : "") + std::to_string(tensor.shape[d]);
-    text += "]";
-  }
+  for (const TensorSpec &tensor : tensors)
+    text += (text.empty() ? "" : ", ") + tensor.name + ": " + std::string(name(tensor.dtype)) +
+            " " + shapeText(tensor.shape);
   return text.empty() ? "none" : text;
 }
 
