@@ -111,14 +111,25 @@ TEST_F(FileRendezvousTest, ARankThatIsStuck) {
   EXPECT_EQ(verdict(), "rank 1 on elsewhere is stuck (no heartbeat for 0 s)");
 }
 
-TEST_F(FileRendezvousTest, ARankThatEnded) {
+/// The number of a process that has ended.
+pid_t endedProcess() {
   pid_t child = fork();
   if (child == 0)
     _exit(0);
   waitpid(child, nullptr, 0);
-  write("alive.1", ownHostName() + " " + std::to_string(child) + " 0");
-  EXPECT_EQ(verdict(), "rank 1 on " + ownHostName() + " is gone (its process " +
-                           std::to_string(child) + " ended)");
+  return child;
+}
+
+TEST_F(FileRendezvousTest, ARankThatEnded) {
+  std::string child = std::to_string(endedProcess());
+  write("alive.1", ownHostName() + " " + child + " 0 " + ownProcessSpace());
+  EXPECT_EQ(verdict(), "rank 1 on " + ownHostName() + " is gone (its process " + child + " ended)");
+}
+
+TEST_F(FileRendezvousTest, OfARankInAnotherContainerOnlyTheHeartbeatIsKnown) {
+  write("alive.1", ownHostName() + " " + std::to_string(endedProcess()) + " 0 pid:[1]");
+  options.hangTimeout = 0s;
+  EXPECT_EQ(verdict(), "rank 1 on " + ownHostName() + " is stuck (no heartbeat for 0 s)");
 }
 
 /// A port on which nobody listens now.

@@ -220,4 +220,9 @@ std::string thisMachine() {
   return ownHostName() + "/" + boot;
 }
 
+std::string ownProcessSpace() {
+  char space[64] = {};
+  return readlink("/proc/self/ns/pid", space, sizeof(space) - 1) > 0 ? space : "unknown";
+}
+
 } // namespace autopar::runtime

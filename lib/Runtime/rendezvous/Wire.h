@@ -67,6 +67,8 @@ Result<int> connectTo(const std::vector<std::string> &hosts, uint16_t port, int6
 std::string ownHostName();
 /// A word that no other machine says, nor this one when it has been started again.
 std::string thisMachine();
+/// The space of this process's number: in another one, of a container, it means another process.
+std::string ownProcessSpace();
 
 /// An end of a connection, as text that names no port ("10.0.0.1"); empty: it is a loopback, which
 /// other machines do not reach.
