@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The runtime for other languages: libautopar_runtime.so. Opens a compiled.bin with all its ranks
- * in this process, takes inputs from memory, runs, gives outputs. No function throws or exits. A
- * session is used from one thread at a time, and so are those that are beside each other or in one
- * world; others are independent. Exit codes: docs/ExitCodes.md. */
+ * in this process, takes inputs from memory, runs, gives outputs. No function throws or exits, but
+ * autoparClose() and autoparLeave() of a rank that has failed under mpirun end its process, so that
+ * mpirun ends the others. A session is used from one thread at a time, and so are those that are
+ * beside each other or in one world; others are independent. Exit codes: docs/ExitCodes.md. */
 #ifndef AUTOPAR_RUNTIME_CAPI_H
 #define AUTOPAR_RUNTIME_CAPI_H
 
