@@ -35,6 +35,11 @@ Status cannot(const char *verb, StatusCode code, const std::string &path) {
   return {code, std::string("cannot ") + verb + " '" + path + "': " + std::strerror(errno)};
 }
 
+/// Waits until it is on disk. Devices and some file systems keep nothing.
+bool isSynced(int descriptor) {
+  return fsync(descriptor) == 0 || errno == EINVAL || errno == ENOTSUP;
+}
+
 constexpr size_t kGathered = 1 << 16;
 
 } // namespace
@@ -91,15 +96,27 @@ Status OutputFile::write(std::string_view bytes) {
 Status OutputFile::finish() {
   AUTOPAR_RETURN_IF_ERROR(writeNow(gathered));
   gathered.clear();
-  if (fsync(descriptor) != 0 && errno != EINVAL && errno != ENOTSUP) // a device keeps nothing
+  if (!isSynced(descriptor))
     return cannot("write", StatusCode::IoError, path);
   int closed = close(std::exchange(descriptor, -1));
   if (closed != 0)
     return cannot("write", StatusCode::IoError, path);
   if (temporary != path && rename(temporary.c_str(), path.c_str()) != 0)
     return cannot("create", StatusCode::CannotCreate, path);
-  temporary.clear();
-  return Status::ok();
+  bool isNew = std::exchange(temporary, "") != path;
+  return isNew ? syncFolder(std::filesystem::path(path).parent_path()) : Status::ok();
+}
+
+Status syncFolder(const std::string &folder) {
+  std::string named = folder.empty() ? "." : folder;
+  int descriptor = open(named.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0 && errno == EACCES)
+    return Status::ok(); // files may be made in it, but nobody may look
+  if (descriptor < 0)
+    return cannot("open", StatusCode::IoError, named);
+  Status status = isSynced(descriptor) ? Status::ok() : cannot("write", StatusCode::IoError, named);
+  close(descriptor);
+  return status;
 }
 
 Status writeWholeFile(const std::string &path, std::string_view bytes) {

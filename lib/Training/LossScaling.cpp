@@ -3,6 +3,8 @@
 // state does; the scale is a shifted one, exact whatever its size.
 #include "autopar/Training/LossScaling.h"
 
+#include "autopar/Base/StepCountName.h"
+
 #include <cmath>
 
 using namespace mlir;
@@ -45,8 +47,8 @@ Result<LossScaling> LossScaling::parse(const std::string &text) {
 
 SmallVector<StringRef> LossScaling::stateNames() const {
   if (!dynamic)
-    return {"loss_scale/skipped_steps"};
-  return {"loss_scale/skipped_steps", "loss_scale/doublings", "loss_scale/good_steps"};
+    return {::autopar::kSkippedStepsState};
+  return {::autopar::kSkippedStepsState, "loss_scale/doublings", "loss_scale/good_steps"};
 }
 
 Value LossScaling::scale(FormulaBuilder &b, ValueRange state) const {

@@ -74,11 +74,12 @@ private:
     if (smoothing > 0)
       expected = b.add(expected, b.scale(b.sum(c.x, c.dims), every));
     Loss loss;
-    loss.value = total(b.mul(b.sub(logSum, expected), c.weights));
+    loss.value = total(ofKeptRows(c, b.mul(b.sub(logSum, expected), c.weights)));
     Value probability = b.unary(UnaryKind::Exp, b.sub(c.x, b.unreduce(logSum, c.type, c.dims)));
     Value wanted =
         b.select(c.isLabel, b.splat(c.type, 1 - smoothing + every), b.splat(c.type, every));
-    Value slope = b.mul(b.sub(probability, wanted), b.unreduce(c.weights, c.type, c.dims));
+    Value slope =
+        ofKeptRows(c, b.mul(b.sub(probability, wanted), b.unreduce(c.weights, c.type, c.dims)));
     loss.seeds.emplace_back(c.logits, b.cast(slope, b.typeOf(c.logits).getElementType()));
     return loss;
   }
@@ -89,7 +90,9 @@ private:
       return classes.status();
     AUTOPAR_RETURN_IF_ERROR(call.checkAllTaken());
     Value expected = b.sum(b.where(classes->isLabel, classes->x), classes->dims);
-    return Loss{b.unary(UnaryKind::Neg, total(b.mul(expected, classes->weights))), {}};
+    return Loss{
+        b.unary(UnaryKind::Neg, total(ofKeptRows(*classes, b.mul(expected, classes->weights)))),
+        {}};
   }
 
   Result<Loss> meanSquaredError() {

@@ -107,7 +107,9 @@ Result<TargetFormulas::Classes> TargetFormulas::classes() {
   if (!std::isnan(leftOut))
     exception = static_cast<int64_t>(leftOut);
   limitInput(*labels, 0, given.getDimSize(axis) - 1, exception);
-  c.weights = rowWeights(*labels, leftOut, RankedTensorType::get(rows, c.type.getElementType()));
+  if (!std::isnan(leftOut))
+    c.isKept = b.compare(ComparePredicate::Ne, *labels, b.splatLike(*labels, leftOut));
+  c.weights = rowWeights(c.isKept, RankedTensorType::get(rows, c.type.getElementType()));
   return c;
 }
 
@@ -116,16 +118,22 @@ Type TargetFormulas::wide(RankedTensorType type) {
 }
 
 /// 1 / rows, or 1 / kept rows where labels equal to ignore_index are left out.
-Value TargetFormulas::rowWeights(Value labels, double leftOut, RankedTensorType type) {
+Value TargetFormulas::rowWeights(Value isKept, RankedTensorType type) {
   double rows = std::max<int64_t>(type.getNumElements(), 1);
-  if (std::isnan(leftOut))
+  if (!isKept)
     return b.splat(type, 1 / rows);
-  Value isKept = b.compare(ComparePredicate::Ne, labels, b.splatLike(labels, leftOut));
   Value kept = b.select(isKept, b.splat(type, 1), b.splat(type, 0));
   SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
   Value count = b.sum(kept, all);
   count = b.binary(BinaryKind::Max, count, b.splatLike(count, 1));
   return b.div(kept, b.unreduce(count, type, all));
+}
+
+Value TargetFormulas::ofKeptRows(const Classes &c, Value rows) {
+  if (!c.isKept)
+    return rows;
+  bool isOfClasses = b.typeOf(rows).getShape() == c.type.getShape();
+  return b.where(isOfClasses ? b.unreduce(c.isKept, c.type, c.dims) : c.isKept, rows);
 }
 
 Value TargetFormulas::total(Value x) {

@@ -34,6 +34,7 @@ protected:
     Value number;              ///< i32 of the shape of `type`: which class it is
     Value label;               ///< the same: which class it should be
     Value isLabel;             ///< whether they are equal
+    Value isKept;              ///< per row: it is not to be ignored; null: all are kept
     Value weights;             ///< per row; they sum to 1
 
     int64_t count() const { return type.getDimSize(dims[0]); }
@@ -43,6 +44,8 @@ protected:
   /// The widened result and target, of one shape.
   ::autopar::Result<std::pair<Value, Value>> pairOf();
 
+  /// Of rows that are to be ignored 0, whatever they hold.
+  Value ofKeptRows(const Classes &c, Value rows);
   Value total(Value x);
   Value meanOfAll(Value x);
 
@@ -57,7 +60,7 @@ private:
   ::autopar::Result<Value> floats(Value value, const std::string &name);
   ::autopar::Result<Value> target(const std::string &name, RankedTensorType type);
   Type wide(RankedTensorType type);
-  Value rowWeights(Value labels, double leftOut, RankedTensorType type);
+  Value rowWeights(Value isKept, RankedTensorType type);
 };
 
 } // namespace mlir::autopar

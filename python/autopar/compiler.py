@@ -126,24 +126,36 @@ def run_tool(command: List[str], timeout_s: Optional[float] = None) -> str:
 
 @contextlib.contextmanager
 def _model_file(model: Union[PathLike, Any], output: pathlib.Path) -> Iterator[str]:
-    """The model's path; a ModelProto is written beside the artifact, and taken away again when compilation fails."""
+    """The model's path; a ModelProto is written beside the artifact. When compilation fails, what was there before is there again."""
     if isinstance(model, (str, os.PathLike)):
         yield os.fspath(model)
         return
     if not hasattr(model, "SerializeToString"):
         raise Error(EXIT_USAGE, f"model must be a path or an onnx.ModelProto, not {type(model).__name__}")
     folder = output.with_suffix(".weights")
-    path = folder / "model.onnx"
-    existed = folder.exists()
+    path, new, old = (folder / name for name in ("model.onnx", f"model.onnx.tmp.{os.getpid()}", f"model.onnx.old.{os.getpid()}"))
+    content, existed, is_replaced = model.SerializeToString(), folder.exists(), False
+    if path.is_file() and path.read_bytes() == content:
+        yield str(path)
+        return
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        path.write_bytes(model.SerializeToString())
+        new.write_bytes(content)
+        if path.exists():
+            os.replace(path, old)
+        os.replace(new, path)
+        is_replaced = True
         yield str(path)
     except BaseException:
-        path.unlink(missing_ok=True)
+        new.unlink(missing_ok=True)
+        if old.exists():
+            os.replace(old, path)
+        elif is_replaced:
+            path.unlink(missing_ok=True)
         if not existed:
             folder.rmdir()
         raise
+    old.unlink(missing_ok=True)
 
 
 def _cluster_file(cluster: Union[PathLike, Mapping[str, Any]], folder: str) -> str:

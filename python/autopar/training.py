@@ -2,7 +2,17 @@
 """What training adds to a compilation, as values: `autopar.compile("m.onnx", train=autopar.Train(...))`."""
 
 import dataclasses
+import numbers
 from typing import Any, List, Mapping, Optional, Sequence, Union
+
+
+def _text(value: Any) -> str:
+    """A number or truth value as the command line has it, of NumPy or not."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, numbers.Real) and not isinstance(value, int):
+        return repr(int(value) if isinstance(value, numbers.Integral) else float(value))
+    return repr(value)
 
 
 class Optimizer:
@@ -15,7 +25,7 @@ class Optimizer:
         words = []
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value: Any = getattr(self, field.name)
-            words.append(f"{field.name}={str(value).lower() if isinstance(value, bool) else repr(value)}")
+            words.append(f"{field.name}={_text(value)}")
         return f"{type(self).__name__.lower()}({', '.join(words)})"
 
 
@@ -122,9 +132,9 @@ class Train:
         if self.schedule is not None:
             words += ["--lr-schedule", self.schedule]
         if self.lr_scale:
-            words += ["--lr-scale", ",".join(f"{pattern}={scale!r}" for pattern, scale in dict(self.lr_scale).items())]
+            words += ["--lr-scale", ",".join(f"{pattern}={_text(scale)}" for pattern, scale in dict(self.lr_scale).items())]
         if self.clip_norm is not None:
-            words += ["--clip-norm", repr(self.clip_norm)]
+            words += ["--clip-norm", _text(self.clip_norm)]
         if self.adapters is not None:
             words += ["--adapters", self.adapters]
         if self.inference_mode:

@@ -72,6 +72,7 @@ def test_what_lasts_is_held_once(model: pathlib.Path, tmp_path: pathlib.Path, ra
         assert prefill.shared_bytes > step.own_bytes * 0.6
         assert prefill.own_bytes < prefill.shared_bytes
         assert all(prefill.shares_state(port.name) for port in prefill.states)
+        assert not prefill.shares_state("no such state")
         held = caches(prefill)
         with autopar.Session(second, beside=step):  # what is opened later takes nothing back
             for mine, other in zip(caches(step), held):
@@ -265,6 +266,24 @@ def test_other_weights_are_loaded_into_sessions_that_are_open(model: pathlib.Pat
         with autopar.Session(paths[1], initializer=weights, beside=programs.sessions[0]) as later:
             assert later.shared_bytes < MATRICES, "the file has others now"
             np.testing.assert_array_equal(later.run(prompt(8))["logits"], before)
+
+
+def test_a_third_session_takes_no_weights_that_the_first_has_replaced(model: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """What the second has of the first is what was loaded there since; what it has of its own is not."""
+    models.save("llama3-8b", tmp_path / "other.onnx", seed=9, **SIZES)
+    weights = weights_of(tmp_path / "other.onnx", tmp_path / "other.safetensors")
+    paths = [build(model, tmp_path / "1.bin", 1)]
+    paths += [build(model, tmp_path / f"{tokens}.bin", tokens, beside=paths[0]) for tokens in (4, 8)]
+    expected = []
+    for initializer in ("", weights):
+        with autopar.Session(paths[2], initializer=initializer) as alone:
+            expected.append(alone.run(prompt(8))["logits"])
+    with autopar.Session(paths[0]) as first, autopar.Session(paths[1], beside=first) as second:
+        first.load_weights(weights)
+        for initializer, logits in zip(("", weights), expected):
+            with autopar.Session(paths[2], initializer=initializer, beside=second) as third:
+                np.testing.assert_array_equal(third.run(prompt(8))["logits"], logits)
+                assert (third.shared_bytes > MATRICES) == (initializer != "")
 
 
 @pytest.mark.parametrize("ranks, options", [(1, []), (2, ["--mesh", "data=2"]), (2, ["--stages", "2"])])

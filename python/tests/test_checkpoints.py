@@ -92,6 +92,13 @@ def test_a_run_that_has_all_its_steps_says_so(job: Job, straight: pathlib.Path) 
     assert f"it has all {STEPS} steps already" in run(job, 4, "--steps", STEPS, "--checkpoint-dir", straight)
 
 
+def test_a_run_without_a_step_reports_that_it_has_none(job: Job, straight: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    for more in (["--steps", STEPS, "--checkpoint-dir", straight, "--benchmark"], ["--steps", 0, "--json", "--export", tmp_path / "w.safetensors"]):
+        done = subprocess.run(words(job, 4, *more), check=True, capture_output=True, text=True, timeout=120)
+        line = json.loads(done.stdout)
+        assert (line["steps"], line["step_ms"], "median_ms" in line) == (0, [], False)
+
+
 def test_an_export_holds_the_trained_parameters(job: Job, straight: pathlib.Path, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "weights.safetensors"
     assert "steps already" not in run(job, 2, "--checkpoint-dir", straight, "--export", file)
@@ -101,6 +108,10 @@ def test_an_export_holds_the_trained_parameters(job: Job, straight: pathlib.Path
     assert header["transformer.wte.weight"]["shape"] == [VOCAB, 32]
     assert not any(name.endswith(("/mean", "/square")) for name in header)
     assert [file.name for file in tmp_path.iterdir()] == ["weights.safetensors"]
+    (tmp_path / "link.safetensors").symlink_to(file)
+    file.write_bytes(b"")
+    run(job, 2, "--checkpoint-dir", straight, "--export", tmp_path / "link.safetensors")
+    assert (tmp_path / "link.safetensors").is_symlink() and file.read_bytes() == data, "what a link leads to is replaced"
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "index", "gone"])

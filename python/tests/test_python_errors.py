@@ -10,6 +10,7 @@ import sys
 from typing import Any, Dict, List
 
 import numpy as np
+import onnx
 import pytest
 
 import autopar
@@ -44,6 +45,20 @@ def test_compilations_that_make_no_sense(tmp_path: pathlib.Path) -> None:
     assert refusal(2, autopar.compile, 3, tmp_path / "x.bin") == "model must be a path or an onnx.ModelProto, not int"
     with pytest.raises(TimeoutError, match="^sleep ran longer than 0.1 s$"):
         compiler.run_tool(["sleep", "5"], timeout_s=0.1)
+
+
+def test_a_refused_compilation_leaves_the_weights_of_the_artifact_before_it(gpt2: Example, tmp_path: pathlib.Path) -> None:
+    model, other = onnx.load(gpt2.path), onnx.load(gpt2.path)
+    other.doc_string = "another"
+    artifact = autopar.compile(model, tmp_path / "a.bin", bind=gpt2.bind).path
+    for again in (model, other):
+        refusal(65, autopar.compile, again, artifact, bind={"nothing": 3})
+        autopar.Session(artifact).close()
+        assert [path.name for path in (tmp_path / "a.weights").iterdir()] == ["model.onnx"]
+    refusal(65, autopar.compile, model, tmp_path / "b.bin", bind={"nothing": 3})
+    assert not (tmp_path / "b.weights").exists()
+    autopar.Session(autopar.compile(other, artifact, bind=gpt2.bind)).close()
+    assert [path.name for path in (tmp_path / "a.weights").iterdir()] == ["model.onnx"]
 
 
 def test_sessions_that_make_no_sense(gpt2: Example, tmp_path: pathlib.Path) -> None:

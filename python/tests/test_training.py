@@ -6,7 +6,9 @@ import subprocess
 from typing import Dict, List
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 import autopar
 import pytorch
@@ -49,6 +51,15 @@ def test_every_optimizer_is_a_value_in_python(gpt2: Example, tmp_path: pathlib.P
     assert losses[-1] < losses[0]
 
 
+def test_numbers_of_numpy_are_numbers() -> None:
+    def words(number: type) -> List[str]:
+        return autopar.Train("loss", autopar.SGD(lr=number(0.5), momentum=number(0)), clip_norm=number(2), lr_scale={"*": number(0.25)}).words()
+
+    for number in (np.float64, np.float32):
+        assert words(number) == words(float)
+    assert str(autopar.SGD(lr=np.int64(1))) == str(autopar.SGD(lr=1))
+
+
 CASES = [
     ("adamw", "adamw(lr=1e-3, weight_decay=0.1)", 1e-3, 0.1, 0.0),
     ("adam", "adam(lr=1e-3, weight_decay=0.01)", 1e-3, 0.01, 1.0),
@@ -89,6 +100,48 @@ def test_frozen_parameters_stay(gpt2: Example, tmp_path: pathlib.Path) -> None:
     assert "not among those to be trained: transformer.wte.weight" in done.stderr
     losses = train(autopar.Compiled(tmp_path / "step.bin"), STEPS)
     assert losses[-1] < losses[0]
+
+
+def test_steps_in_front_of_one_that_fails_count(gpt2: Example, tmp_path: pathlib.Path) -> None:
+    step = autopar.Train("softmax_cross_entropy(logits, labels)", autopar.SGD(lr=1e5))
+    artifact = autopar.compile(gpt2.path, tmp_path / "step.bin", bind=gpt2.bind, train=step)
+    data = batches(1)
+    with autopar.Session(artifact) as session:
+        with pytest.raises(autopar.Error, match="^step [1-9]") as raised:
+            session.run({"input_ids": data["ids"][0], "labels": data["labels"][0]}, steps=50)
+        session.save_checkpoint(tmp_path / "kept")
+    done = int(str(raised.value).split()[1].rstrip(":"))
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == [f"step-{done:08}"]
+
+
+def test_the_slope_of_gelu_is_a_number_for_large_numbers(tmp_path: pathlib.Path) -> None:
+    weights = np.array([1e15, -1e15, 1e18, 0], np.float32)
+    nodes = [helper.make_node("Gelu", ["w"], ["g"], approximate="tanh"), helper.make_node("Mul", ["g", "x"], ["p"]), helper.make_node("ReduceSum", ["p"], ["y"], keepdims=0)]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4])], [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [])],
+                              [numpy_helper.from_array(weights, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    artifact = autopar.compile(model, tmp_path / "step.bin", train=autopar.Train("y", autopar.SGD(lr=1.0)))
+    with autopar.Session(artifact) as session:
+        session.run({"x": np.array([1e14, 1e14, 1e17, 1], np.float32)})
+        np.testing.assert_allclose(session.state("w"), weights - [1e14, 0, 1e17, 0.5], rtol=1e-5)
+
+
+def test_rows_that_are_ignored_may_hold_anything(tmp_path: pathlib.Path) -> None:
+    graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4, 3])],
+                              [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [4, 3])], [numpy_helper.from_array(np.zeros((4, 3), np.float32), "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    labels = np.array([0, 1, -100, -100])
+    for loss in ("softmax_cross_entropy(y, labels, ignore_index=-100)", "softmax_cross_entropy(y, labels, ignore_index=-100, label_smoothing=0.1)"):
+        results = []
+        artifact = autopar.compile(model, tmp_path / "step.bin", train=autopar.Train(loss, autopar.SGD(lr=0.1)))
+        for other in (0, np.inf, np.nan):
+            with autopar.Session(artifact) as session:
+                x = np.arange(12, dtype=np.float32).reshape(4, 3)
+                x[2:] = other
+                results.append((session.run({"x": x, "labels": labels})["loss"], session.state("w")))
+        for value, weights in results:
+            assert value == results[0][0] and np.isfinite(value)
+            np.testing.assert_array_equal(weights, results[0][1])
 
 
 def test_session_starts_where_it_stopped(gpt2: Example, tmp_path: pathlib.Path) -> None:

@@ -129,6 +129,49 @@ with autopar.World() as world, autopar.Session("step.bin", world=world) as sessi
         assert "autopar.errors.Error: " in errors[rank] and "rank 1" in errors[rank] and "my data is gone" in errors[rank], errors[rank]
 
 
+def test_a_process_that_exits_with_0_fails_nobody(folder: pathlib.Path) -> None:
+    script = """
+import autopar, sys, time
+with autopar.World() as world:
+    if world.rank == 1:
+        sys.exit(0)
+    time.sleep(1)
+"""
+    for process in as_by_torchrun(script, folder):
+        out, error = process.communicate(timeout=30)
+        assert (process.returncode, out, error) == (0, "", "")
+
+
+def test_a_reason_of_any_characters_is_told(folder: pathlib.Path) -> None:
+    script = """
+import autopar, time
+with autopar.World() as world:
+    if world.rank == 1:
+        raise ValueError("no file \\udcff.npy")
+    autopar.Session("step.bin", world=world)
+"""
+    errors = [process.communicate(timeout=30)[1] for process in as_by_torchrun(script, folder)]
+    assert "surrogates not allowed" not in errors[1] and "no file \\udcff.npy" in errors[0], errors
+
+
+def test_a_forked_process_leaves_the_world_to_its_parent(folder: pathlib.Path) -> None:
+    script = """
+import autopar, json, os, signal, sys
+with autopar.World() as world:
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        try:
+            autopar.Session("step.bin", world=world)
+        except autopar.Error as error:
+            sys.exit(7 if "before it forked" in str(error) else 1)
+    ended = os.waitpid(child, 0)[1]
+    with autopar.Session("step.bin", world=world):
+        print(json.dumps([world.rank, ended]))
+"""
+    assert [said(process) for process in as_by_torchrun(script, folder)] == [[[rank, 7 << 8]] for rank in range(RANKS)]
+
+
 def test_another_number_of_processes_is_refused_by_all(folder: pathlib.Path) -> None:
     script = """
 import autopar

@@ -6,14 +6,15 @@
 // RUN: autopar-opt %s --autopar-build-training-step="loss=3*total" | FileCheck %s --check-prefix=SCALED
 
 // Cross entropy knows its own derivative: the walk starts at the logits. The number of kept labels is
-// counted over the whole batch.
+// counted over the whole batch, and rows of others are 0, whatever they hold.
 
 // CHECK-LABEL: func.func @main
 // CHECK-SAME: tensor<2x3xi64> {autopar.exception = -100 : i64, autopar.limits = array<i64: 0, 4>, autopar.name = "labels"}
 // CHECK: autopar.compare ne {{.*}}(tensor<2x3xi64>, tensor<2x3xi64>)
 // CHECK: autopar.reduce sum {{.*}} dims [0, 1] {{.*}} : tensor<2x3xf32> -> tensor<f32>
 // CHECK: autopar.reduce max {{.*}} dims [2]
-// CHECK: %[[SLOPE:.*]] = autopar.binary mul {{.*}} {autopar.id = "loss/vjp/binary{{.*}}"{{.*}} : tensor<2x3x5xf32>
+// CHECK: autopar.select {{.*}} (tensor<2x3xi1>, tensor<2x3xf32>, tensor<2x3xf32>)
+// CHECK: %[[SLOPE:.*]] = autopar.select {{.*}} {autopar.id = "loss/vjp/select.1"}
 // CHECK: autopar.dot_general %arg0, %[[SLOPE]] {{.*}} {autopar.id = "fc/vjp.1"
 
 // NLL: tensor<2x5xi64> {autopar.limits = array<i64: 0, 2>, autopar.name = "labels"}

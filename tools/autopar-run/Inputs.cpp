@@ -7,11 +7,9 @@
 #include "autopar/Runtime/Npy.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <random>
 #include <set>
-#include <sys/stat.h>
 
 namespace autopar::tools {
 namespace {
@@ -143,14 +141,6 @@ Status setBatch(runtime::Session &session, const runtime::DataSource &data,
 }
 
 Status writeOutputs(const runtime::Session &session, const std::string &folder) {
-  // All missing parents, as mkdir -p.
-  for (size_t slash = folder.find('/', 1);; slash = folder.find('/', slash + 1)) {
-    std::string part = folder.substr(0, slash);
-    if (mkdir(part.c_str(), 0755) != 0 && errno != EEXIST)
-      return {StatusCode::CannotCreate, "cannot create " + part + ": " + std::strerror(errno)};
-    if (slash == std::string::npos)
-      break;
-  }
   for (const runtime::TensorSpec &spec : session.outputs()) {
     auto data = session.output(spec.name);
     if (!data)

@@ -143,10 +143,12 @@ void reportBenchmark(const runtime::Session &session, const std::vector<double> 
                        {"threads_per_rank", session.threads()},
                        {"planned_bytes", planned},
                        {"peak_bytes", peakMemoryBytes() - peakBefore},
-                       {"steps", stepMs.size()},
-                       {"median_ms", sorted[sorted.size() / 2]},
-                       {"min_ms", sorted.front()},
-                       {"step_ms", stepMs}};
+                       {"steps", stepMs.size()}};
+  if (!sorted.empty()) { // a run may go on from a checkpoint that has all steps
+    line["median_ms"] = sorted[sorted.size() / 2];
+    line["min_ms"] = sorted.front();
+  }
+  line["step_ms"] = stepMs;
   if (session.captures() || !session.whyUncaptured().empty())
     line["captured"] = session.captures();
   if (!session.whyUncaptured().empty())

@@ -103,6 +103,9 @@ TEST(BufferPlaces, WhatLastsForAStepLiesInMemoryThatIsLent) {
   EXPECT_EQ(places.arenaBytes(Space::Device), 0);
   EXPECT_EQ(places.elsewhere(kInput), workspace.data());
   EXPECT_EQ(places.elsewhere(kOutput), workspace.data() + 512);
+  for (int32_t i : {kPlain, kView, kPacked})
+    EXPECT_TRUE(places.isHeldElsewhere(i));
+  EXPECT_FALSE(places.isHeldElsewhere(kInput)) << "what is lent is not held";
   BufferPlaces tooLittle(program, elsewhere, leftOut, {workspace.data(), 1535});
   EXPECT_FALSE(tooLittle.borrows());
   EXPECT_EQ(tooLittle.arenaBytes(Space::Device), 1536);

@@ -44,6 +44,18 @@ protected:
   }
 };
 
+TEST_F(CheckpointIndexTest, CheckpointsAreNamedByTheirNumberAndOrderedByIt) {
+  for (const char *name : {"step-best", "step-00000002", "step-100000000", "step-99999999",
+                           "step-00000003.partial", "step-7", "step-", "step-0000000x", "other"})
+    (void)!system(("mkdir " + folder + "/" + name).c_str());
+  std::vector<std::string> expected = {"step-00000002", "step-99999999", "step-100000000"};
+  EXPECT_EQ(checkpointsIn(folder), expected);
+  ASSERT_TRUE(keepNewestCheckpoints(folder, 2).isOk());
+  expected.erase(expected.begin());
+  EXPECT_EQ(checkpointsIn(folder), expected);
+  EXPECT_EQ(access((folder + "/step-best").c_str(), F_OK), 0);
+}
+
 TEST_F(CheckpointIndexTest, FilesThatDoNotFitTheIndex) {
   using I = CheckpointIndex;
   const std::string file = folder + "/rank-0.safetensors: ";

@@ -17,6 +17,9 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
@@ -305,6 +308,19 @@ INSTANTIATE_TEST_SUITE_P(Transports, Conformance, ::testing::ValuesIn(worlds()),
                          [](const auto &info) {
                            return info.param.transport + std::to_string(info.param.size);
                          });
+
+#if defined(AUTOPAR_HAS_GLOO) && !defined(AUTOPAR_CONFORMANCE_OF_GPUS)
+TEST(Gloo, SocketsOfOthersKeepTheirTimeouts) {
+  int other = socket(AF_INET, SOCK_STREAM, 0);
+  if (mpiSize() == 0)
+    runThreads({"gloo", 2}, [](Communicator &) {});
+  unsigned limitMs = 1;
+  socklen_t length = sizeof(limitMs);
+  ASSERT_EQ(getsockopt(other, IPPROTO_TCP, TCP_USER_TIMEOUT, &limitMs, &length), 0);
+  EXPECT_EQ(limitMs, 0u);
+  close(other);
+}
+#endif
 
 TEST(InProcess, AbortNamesTheRank) {
   auto transports = createInProcessTransports(2);

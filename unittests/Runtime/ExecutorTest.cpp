@@ -283,6 +283,22 @@ TEST_F(ExecutorTest, ADeviceThatOrdersInstructionsIsToldWhatEarlierRowsRan) {
   EXPECT_EQ(complete(started.names), Progress::Done);
 }
 
+TEST_F(ExecutorTest, WhatLoadLeavesOutHandsOnWhatItWouldHaveComeAfter) {
+  program.entries = {
+      {"load",
+       {instruction("read", Queue::CopyIn), instruction("left out", Queue::Compute, {0}),
+        instruction("use", Queue::CopyOut, {1})}},
+      {"step", {}}};
+  program.timetable = {{1, 0}};
+  prepare(/*orders=*/true);
+  executor->leaveOut({false, true, false}, BufferPlaces(program));
+  executor->startLoad();
+  advance();
+  EXPECT_EQ(started.names, (Names{"read@0"}));
+  complete({"read@0"});
+  EXPECT_EQ(started.names, (Names{"read@0", "use@0"}));
+}
+
 TEST_F(ExecutorTest, AnEvaluationLeavesOutOfEveryRowWhatItDoesNotNeed) {
   Instruction needed = instruction("loss", Queue::Compute, {0}, {{0, 0}});
   needed.evaluated = true;

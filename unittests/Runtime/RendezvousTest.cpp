@@ -111,14 +111,25 @@ TEST_F(FileRendezvousTest, ARankThatIsStuck) {
   EXPECT_EQ(verdict(), "rank 1 on elsewhere is stuck (no heartbeat for 0 s)");
 }
 
-TEST_F(FileRendezvousTest, ARankThatEnded) {
+/// The number of a process that has ended.
+pid_t endedProcess() {
   pid_t child = fork();
   if (child == 0)
     _exit(0);
   waitpid(child, nullptr, 0);
-  write("alive.1", ownHostName() + " " + std::to_string(child) + " 0");
-  EXPECT_EQ(verdict(), "rank 1 on " + ownHostName() + " is gone (its process " +
-                           std::to_string(child) + " ended)");
+  return child;
+}
+
+TEST_F(FileRendezvousTest, ARankThatEnded) {
+  std::string child = std::to_string(endedProcess());
+  write("alive.1", ownHostName() + " " + child + " 0 " + ownProcessSpace());
+  EXPECT_EQ(verdict(), "rank 1 on " + ownHostName() + " is gone (its process " + child + " ended)");
+}
+
+TEST_F(FileRendezvousTest, OfARankInAnotherContainerOnlyTheHeartbeatIsKnown) {
+  write("alive.1", ownHostName() + " " + std::to_string(endedProcess()) + " 0 pid:[1]");
+  options.hangTimeout = 0s;
+  EXPECT_EQ(verdict(), "rank 1 on " + ownHostName() + " is stuck (no heartbeat for 0 s)");
 }
 
 /// A port on which nobody listens now.
@@ -209,6 +220,23 @@ TEST_F(TcpRendezvousTest, AnotherProgramHasThePort) {
             "what listens at localhost:" + std::to_string(port) +
                 " does not answer as rank 0 does: another program has the port, or rank 0 is gone; "
                 "choose a free MASTER_PORT");
+  close(listener);
+}
+
+TEST_F(TcpRendezvousTest, AnotherProgramHasThePortAndSaysSomething) {
+  int listener = *listenOn(port);
+  std::thread greets([&] {
+    int other = accept(listener, nullptr, nullptr);
+    EXPECT_EQ(::send(other, "220", 3, MSG_NOSIGNAL), 3);
+    std::this_thread::sleep_for(1500ms);
+    close(other);
+  });
+  options.rank = 1;
+  options.hangTimeout = 150ms;
+  auto begin = std::chrono::steady_clock::now();
+  EXPECT_FALSE(createTcpRendezvous("localhost", port, options));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 1s);
+  greets.join();
   close(listener);
 }
 

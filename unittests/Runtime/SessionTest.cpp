@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole programs in process: numbers, refusals, initializers, the C interface.
 #include "autopar/Runtime/Session.h"
+#include "../../lib/Runtime/checkpoint/CheckpointIndex.h"
 #include "SampleSession.h"
+#include "autopar/Base/StepCountName.h"
 #include "autopar/Runtime/CApi.h"
 
 #include <gtest/gtest.h>
@@ -111,6 +113,21 @@ TEST_F(SessionTest, RanksThatWaitForeverAreTold) {
   }
 }
 
+TEST_F(SessionTest, ARankThatThrowsFailsAndTheOthersDoNotWaitForIt) {
+  for (int32_t workers : {1, 2}) {
+    SessionOptions options;
+    options.workers = workers;
+    auto session = open(contents(2), std::move(options));
+    ASSERT_TRUE(session);
+    auto throws = [](int32_t rank, const std::vector<StateBox> &, const Session::BoxBytes &) {
+      return rank == 1 ? throw std::bad_alloc() : Status::ok();
+    };
+    Status status = session->visitStates(throws);
+    EXPECT_EQ(status.code(), StatusCode::Internal);
+    EXPECT_EQ(status.message().rfind("rank 1", 0), 0u) << status.message();
+  }
+}
+
 /// The second layout needs more memory than the first, for which there is none planned either.
 TEST_F(SessionTest, PackedWeightsOfTwoLayoutsInOneBuffer) {
   artifact::Contents packed = contents(1);
@@ -138,6 +155,48 @@ TEST_F(SessionTest, PackedWeightsOfTwoLayoutsInOneBuffer) {
   load.back().after = {1};
   load.push_back(pack);
   EXPECT_TRUE(open(packed));
+}
+
+/// The same in a step whose memory is that of a session beside it: there is no more room there.
+TEST_F(SessionTest, WeightsThatAStepPacksIntoLentMemoryGetTheirOwn) {
+  auto packing = [&](int64_t rows) {
+    artifact::Contents result = contents(1);
+    artifact::Program &program = result.classes[0].program;
+    program.madeValues.emplace();
+    std::vector<artifact::Buffer> added(2);
+    added[0].shape = {rows, 4096};
+    added[0].bytes = rows * 4096 * 4;
+    added[1].shape = {64};
+    added[1].dtype = DataType::U8;
+    added[1].bytes = 64;
+    for (artifact::Buffer &buffer : added) {
+      buffer.offset = program.arenaBytes[0];
+      program.arenaBytes[0] += buffer.bytes;
+      program.buffers.push_back(buffer);
+    }
+    artifact::MatmulGeometry geometry;
+    geometry.a = {{4, 64}, {64, 1}};
+    geometry.b = {{64, 4096}, {4096, 1}};
+    geometry.c = {{4, 4096}, {4096, 1}};
+    geometry.packedB = true;
+    artifact::Instruction pack;
+    pack.id = "wide/pack";
+    pack.queue = artifact::Queue::Compute;
+    int32_t last = int32_t(program.buffers.size()) - 1;
+    pack.payload = artifact::Pack{last - 1, last, geometry};
+    program.entries[1].instructions.push_back(pack);
+    return result;
+  };
+  auto first = open(packing(128));
+  ASSERT_TRUE(first);
+  SessionOptions options;
+  options.beside = first.get();
+  auto second = open(packing(64), std::move(options));
+  ASSERT_TRUE(second);
+  RankMemory one = first->memory()[0], other = second->memory()[0];
+  EXPECT_LT(other.arenaBytes[0], one.arenaBytes[0] / 2) << "memory is lent";
+  EXPECT_GT(one.unplannedBytes, 0);
+  EXPECT_EQ(other.unplannedBytes, one.unplannedBytes);
 }
 
 TEST_F(SessionTest, RefusesWrongInputs) {
@@ -209,6 +268,60 @@ TEST_F(SessionTest, AbsentWeightsNeedAnInitializerAndAreTheSameUnderAnySharding)
     EXPECT_NEAR(results[0][i], results[1][i], 1e-4f);
     EXPECT_NEAR(results[0][i], results[2][i], 1e-4f);
   }
+}
+
+TEST_F(SessionTest, OutputsOfOtherWeightsAreGoneOnceWeightsAreLoaded) {
+  artifact::Contents absent = contents(1);
+  for (artifact::Port &port : absent.classes[0].program.ports)
+    if (port.role == artifact::Role::Parameter)
+      port.source = {artifact::SourceKind::Absent, "", 0, 0, {}, {}};
+  SessionOptions options;
+  options.initializer = *Initializer::parse("zeros");
+  auto session = open(absent, std::move(options));
+  ASSERT_TRUE(session);
+  ASSERT_TRUE(session->setInput("x", DataType::F32, {kRows, kIn}, sampleInput().data()).isOk());
+  ASSERT_TRUE(session->run(0, 1).isOk());
+  ASSERT_TRUE(session->collectOutputs().isOk());
+  EXPECT_TRUE(session->output("y").isOk());
+  Status loaded = session->loadWeights(*Initializer::parse("ones"));
+  ASSERT_TRUE(loaded.isOk()) << loaded.message();
+  EXPECT_FALSE(session->output("y").isOk());
+}
+
+TEST_F(SessionTest, CheckpointsOfBeforeOptimizersCountedTheirStepsGiveTheCount) {
+  artifact::Contents counts = contents(1);
+  artifact::Program &program = counts.classes[0].program;
+  for (const char *state : {kStepCountState, kSkippedStepsState}) {
+    artifact::Buffer buffer;
+    buffer.name = state;
+    buffer.dtype = DataType::I64;
+    buffer.bytes = 8;
+    buffer.offset = program.arenaBytes[0];
+    program.arenaBytes[0] += 64;
+    program.buffers.push_back(buffer);
+    artifact::Port port;
+    port.role = artifact::Role::State;
+    port.name = state;
+    port.dtype = DataType::I64;
+    port.buffer = int32_t(program.buffers.size()) - 1;
+    program.ports.push_back(port);
+    counts.ranks[0].ports.push_back({{}, {}, 0});
+  }
+  auto session = open(counts);
+  ASSERT_TRUE(session);
+  int64_t skipped = 2, count = 0;
+  ASSERT_TRUE(session->setState(kSkippedStepsState, DataType::I64, {}, &skipped).isOk());
+  Status saved = saveCheckpoint(*session, folder + "/kept", {7, {}});
+  ASSERT_TRUE(saved.isOk()) << saved.message();
+  std::string file = folder + "/kept/step-00000007/index.json";
+  std::vector<uint8_t> bytes = readBytes(file);
+  auto index = CheckpointIndex::fromJson({bytes.begin(), bytes.end()});
+  ASSERT_EQ(index->tensors.erase(kStepCountState), 1u);
+  std::ofstream(file) << index->toJson();
+  auto loaded = loadNewestCheckpoint(*session, folder + "/kept");
+  ASSERT_TRUE(loaded.isOk()) << loaded.status().message();
+  ASSERT_TRUE(session->readState(kStepCountState, &count).isOk());
+  EXPECT_EQ(count, 7 - skipped);
 }
 
 TEST_F(SessionTest, RecordsEvents) {

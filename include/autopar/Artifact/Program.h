@@ -507,13 +507,10 @@ struct TimetableRow {
 };
 
 /// Words (8 bytes each) of the control buffer. Values that change per step live here and nowhere
-/// else.
+/// else. Words without a name are free.
 enum class ControlWord : int32_t {
   Step = 0,         ///< i64, counts from 0
-  Seed = 1,         ///< i64
   LearningRate = 2, ///< f64
-  LossScale = 3,    ///< f64
-  TokenCount = 4,   ///< i64
   Evaluation = 5,   ///< i64, 1 while the loss is evaluated, else 0
 };
 constexpr int64_t kControlWords = 16;

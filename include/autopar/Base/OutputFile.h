@@ -36,6 +36,9 @@ private:
 /// All of the bytes to an open file. False, and errno, where they find no place.
 bool writeAll(int descriptor, std::string_view bytes);
 
+/// Waits until the names in `folder` are on disk; empty: the working folder.
+Status syncFolder(const std::string &folder);
+
 /// The bytes as a file.
 Status writeWholeFile(const std::string &path, std::string_view bytes);
 

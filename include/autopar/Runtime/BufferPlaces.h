@@ -38,6 +38,8 @@ public:
   uint8_t *elsewhere(int32_t buffer) const {
     return outside.empty() ? nullptr : outside[size_t(buffer)];
   }
+  /// Whether another program holds it, whose bytes are not to be moved.
+  bool isHeldElsewhere(int32_t buffer) const { return !held.empty() && held[size_t(buffer)]; }
   /// Bytes from the beginning of the arena; -1 where it has no place, as nothing uses it.
   int64_t offset(int32_t buffer) const { return offsets[size_t(buffer)]; }
 
@@ -50,6 +52,7 @@ private:
   std::array<int64_t, artifact::kSpaceCount> bytes{};
   std::vector<int64_t> offsets;
   std::vector<uint8_t *> outside; ///< per buffer; empty: none is
+  std::vector<bool> held;         ///< the same, without what is lent
   artifact::ByteRange own;
   bool isBorrowing = false;
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The runtime for other languages: libautopar_runtime.so. Opens a compiled.bin with all its ranks
- * in this process, takes inputs from memory, runs, gives outputs. No function throws or exits. A
- * session is used from one thread at a time, and so are those that are beside each other or in one
- * world; others are independent. Exit codes: docs/ExitCodes.md. */
+ * in this process, takes inputs from memory, runs, gives outputs. No function throws or exits, but
+ * autoparClose() and autoparLeave() of a rank that has failed under mpirun end its process, so that
+ * mpirun ends the others. A session is used from one thread at a time, and so are those that are
+ * beside each other or in one world; others are independent. Exit codes: docs/ExitCodes.md. */
 #ifndef AUTOPAR_RUNTIME_CAPI_H
 #define AUTOPAR_RUNTIME_CAPI_H
 
@@ -17,7 +18,8 @@ extern "C" {
 typedef struct AutoParSession AutoParSession;
 
 /* Element types, as in autopar/Base/DataType.h: 0 bool, 1 i8, 2 i16, 3 i32, 4 i64, 5 u8, 6 u16, 7
- * u32, 8 u64, 9 f16, 10 bf16, 11 f32, 12 f64. */
+ * u32, 8 u64, 9 f16, 10 bf16, 11 f32, 12 f64, 13 f8E4M3FN, 14 f8E4M3FNUZ, 15 f8E5M2, 16
+ * f8E5M2FNUZ, 17 f4E2M1FN. Those of 8 bits and less take a byte each. */
 
 /* A tensor of the program. Pointers stay valid until the session is closed. */
 typedef struct {

@@ -32,7 +32,7 @@ struct CollectiveCall {
 
 /// One rank's communicator. Operations are started in the same order by all members of a group;
 /// none of the calls but wait() blocks. Reductions run in member order and so give the same bits
-/// anywhere.
+/// anywhere, but for those of NCCL, which has an order of its own.
 class Communicator {
 public:
   virtual ~Communicator() = default;

@@ -200,6 +200,7 @@ private:
   /// before a computation that does not wait for it keeps the thread. Little waits for what is
   /// sent.
   bool completeLatest();
+  bool isLeftOut(int32_t index) const;
   /// Whether the instruction is part of this kind of step.
   bool isActive(int32_t index);
   bool areGuardsFinite();

@@ -3,8 +3,12 @@
 #include "CheckpointIndex.h"
 
 #include "../data/MappedFile.h"
+#include "CheckpointFolders.h"
 #include "autopar/Artifact/Verify.h"
 
+#include <algorithm>
+#include <charconv>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 namespace autopar::runtime {
@@ -45,10 +49,15 @@ Digest digestFromHex(const std::string &hex) {
   return digest;
 }
 
+/// As many as autopar-run runs.
+constexpr int64_t kMostSteps = int64_t{1} << 40;
+
 /// Throws what nlohmann throws; the caller turns that into a Status.
 CheckpointIndex fromValue(const json &value) {
   CheckpointIndex index;
   index.info.step = value.at("step").get<int64_t>();
+  if (index.info.step < 0 || index.info.step > kMostSteps)
+    throw std::invalid_argument("a step is a number from 0 to 2^40");
   index.info.notes = value.at("notes").get<std::map<std::string, std::string>>();
   index.worldSize = value.at("world_size").get<int32_t>();
   index.fileBytes = value.at("files").get<std::map<std::string, int64_t>>();
@@ -98,8 +107,24 @@ std::string checkpointName(int64_t step) {
   return "step-" + std::string(number.size() < 8 ? 8 - number.size() : 0, '0') + number;
 }
 
-bool isCheckpointName(const std::string &name) {
-  return name.rfind("step-", 0) == 0 && name.find('.') == std::string::npos;
+/// Whether it is what checkpointName() gives for some step.
+static bool isCheckpointName(const std::string &name) {
+  int64_t step = 0;
+  const char *end = name.data() + name.size();
+  if (!name.starts_with("step-") ||
+      std::from_chars(name.data() + std::strlen("step-"), end, step).ec != std::errc())
+    return false;
+  return step >= 0 && checkpointName(step) == name;
+}
+
+std::vector<std::string> checkpointsIn(const std::string &folder) {
+  std::vector<std::string> names = listFolder(folder);
+  std::erase_if(names, [](const std::string &name) { return !isCheckpointName(name); });
+  // Numbers of more digits than others are larger.
+  std::sort(names.begin(), names.end(), [](const std::string &a, const std::string &b) {
+    return std::pair(a.size(), a) < std::pair(b.size(), b);
+  });
+  return names;
 }
 
 std::string CheckpointIndex::toJson() const {

@@ -48,7 +48,8 @@ struct CheckpointIndex {
 constexpr const char *kIndexName = "index.json";
 /// "step-00000200"
 std::string checkpointName(int64_t step);
-/// Of one that is whole; what is being written, or left by a crash, has ".partial" behind it.
-bool isCheckpointName(const std::string &name);
+/// Names of checkpoints in a folder, oldest first. What is being written, or left by a crash, has
+/// ".partial" behind its name; other names, such as "step-best", are not the runtime's.
+std::vector<std::string> checkpointsIn(const std::string &folder);
 
 } // namespace autopar::runtime

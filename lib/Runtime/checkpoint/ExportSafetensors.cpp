@@ -2,16 +2,14 @@
 // The trained parameters as whole tensors in one file, for other programs. Boxes travel to rank 0
 // in a checkpoint's way, through files: whatever fits on the disk can be exported.
 #include "../data/MappedFile.h"
+#include "CheckpointFolders.h"
 #include "CheckpointIndex.h"
-#include "DurableFile.h"
 #include "autopar/Base/AverageName.h"
+#include "autopar/Base/OutputFile.h"
 #include "autopar/Base/TransposeBytes.h"
 #include "autopar/Runtime/SafetensorsFile.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <map>
 
@@ -32,10 +30,10 @@ Status writeWhole(const CheckpointIndex &index, const std::string &from, const s
           {exported.back()->sourceName(), tensor.dtype, exported.back()->sourceShape(), 0, 0});
     }
   std::string front = layOutSafetensors(entries);
-  std::string temporary = path + ".partial";
-  DurableFile file(temporary);
-  AUTOPAR_RETURN_IF_ERROR(file.create());
-  AUTOPAR_RETURN_IF_ERROR(file.append(front.data(), front.size()));
+  auto file = OutputFile::create(path);
+  if (!file)
+    return file.status();
+  AUTOPAR_RETURN_IF_ERROR((*file)->write(front));
   for (size_t i = 0; i < entries.size(); ++i) {
     const CheckpointTensor &tensor = *tensors[i];
     std::vector<uint8_t> whole(size_t(entries[i].end - entries[i].begin));
@@ -51,12 +49,10 @@ Status writeWhole(const CheckpointIndex &index, const std::string &from, const s
       transposeBytes(stored.data(), whole.data(), tensor.shape[0], tensor.shape[1],
                      size_t(byteSize(tensor.dtype)));
     }
-    AUTOPAR_RETURN_IF_ERROR(file.append(whole.data(), whole.size()));
+    AUTOPAR_RETURN_IF_ERROR(
+        (*file)->write({reinterpret_cast<const char *>(whole.data()), whole.size()}));
   }
-  AUTOPAR_RETURN_IF_ERROR(file.finish());
-  if (std::rename(temporary.c_str(), path.c_str()) != 0)
-    return {StatusCode::CannotCreate, "cannot create " + path + ": " + std::strerror(errno)};
-  return Status::ok();
+  return (*file)->finish();
 }
 
 } // namespace

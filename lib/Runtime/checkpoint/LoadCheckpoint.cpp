@@ -3,9 +3,11 @@
 // the pieces that overlap them, whatever plan wrote them.
 #include "../data/MappedFile.h"
 #include "CheckpointIndex.h"
-#include "DurableFile.h"
+#include "autopar/Base/ShapeText.h"
+#include "autopar/Base/StepCountName.h"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 
 namespace autopar::runtime {
@@ -22,28 +24,31 @@ Result<CheckpointIndex> readIndex(const std::string &path) {
   return index;
 }
 
-std::string shapeText(DataType dtype, const std::vector<int64_t> &shape) {
-  std::string text = std::string(name(dtype)) + " [";
-  for (size_t d = 0; d < shape.size(); ++d)
-    text += (d ? "," : "") + std::to_string(shape[d]);
-  return text + "]";
+std::string typeText(DataType dtype, const std::vector<int64_t> &shape) {
+  return std::string(name(dtype)) + " " + shapeText(shape);
 }
 
-/// Both have the same tensors.
+/// Checkpoints of before optimizers counted their steps have no such tensor.
+bool lacksStepCount(const CheckpointIndex &index, const std::string &name) {
+  return name == kStepCountState && !index.tensors.contains(name);
+}
+
+/// Both have the same tensors, but for the count of steps.
 Status fits(const CheckpointIndex &index, const Session &session) {
   for (const artifact::Port *state : session.reader().ports()) {
-    if (state->role != artifact::Role::State)
+    if (state->role != artifact::Role::State || lacksStepCount(index, state->name))
       continue;
     auto found = index.tensors.find(state->name);
     if (found == index.tensors.end())
       return Status::badInput("it has no tensor " + state->name);
     if (found->second.dtype != state->dtype || found->second.shape != state->shape)
       return Status::badInput("tensor " + state->name + " is " +
-                              shapeText(found->second.dtype, found->second.shape) +
-                              ", the program's is " + shapeText(state->dtype, state->shape));
+                              typeText(found->second.dtype, found->second.shape) +
+                              ", the program's is " + typeText(state->dtype, state->shape));
   }
   for (const auto &[tensorName, tensor] : index.tensors)
-    if (std::none_of(session.states().begin(), session.states().end(),
+    if (tensorName != kStepCountState &&
+        std::none_of(session.states().begin(), session.states().end(),
                      [&](const TensorSpec &state) { return state.name == tensorName; }))
       return Status::badInput("it has a tensor " + tensorName + ", the program has none");
   return Status::ok();
@@ -82,6 +87,16 @@ Status fill(Session &session, const std::string &path, const CheckpointIndex &in
     files[file] = mapped.take();
   }
   return session.setStates([&](const StateBox &state, void *out) {
+    if (lacksStepCount(index, state.name)) {
+      // All steps but those that loss scaling skipped: so the programs of that time counted.
+      int64_t skipped = 0;
+      if (auto tensor = index.tensors.find(kSkippedStepsState); tensor != index.tensors.end())
+        for (const CheckpointPiece &piece : tensor->second.pieces)
+          std::memcpy(&skipped, files.at(piece.file)->data() + piece.begin, sizeof(skipped));
+      int64_t count = index.info.step - skipped;
+      std::memcpy(out, &count, sizeof(count));
+      return Status::ok();
+    }
     for (const CheckpointPiece &piece : index.tensors.at(state.name).pieces)
       copyOverlap(files.at(piece.file)->data() + piece.begin, piece, state.box,
                   byteSize(state.dtype), out);
@@ -97,11 +112,9 @@ Result<std::string> chooseNewest(const Session &session, const std::string &fold
     return Status::badInput(folder + " is a checkpoint itself; expected the folder that holds it");
   if (std::filesystem::exists(folder, ignored) && !std::filesystem::is_directory(folder, ignored))
     return Status::badInput(folder + ": expected a folder of checkpoints, it is a file");
-  std::vector<std::string> names = listFolder(folder);
+  std::vector<std::string> names = checkpointsIn(folder);
   std::string remarks;
   for (auto at = names.rbegin(); at != names.rend(); ++at) {
-    if (!isCheckpointName(*at))
-      continue;
     std::string path = folder + "/" + *at;
     auto index = readIndex(path);
     Status status = index ? index->verifyFiles(path) : index.status();

@@ -3,8 +3,8 @@
 // name of a checkpoint is whole.
 #include "autopar/Runtime/Checkpoint.h"
 
+#include "CheckpointFolders.h"
 #include "CheckpointIndex.h"
-#include "DurableFile.h"
 
 #include <cerrno>
 #include <cstdio>
@@ -13,10 +13,7 @@
 namespace autopar::runtime {
 
 Status keepNewestCheckpoints(const std::string &folder, int64_t count) {
-  std::vector<std::string> whole;
-  for (const std::string &name : listFolder(folder))
-    if (isCheckpointName(name))
-      whole.push_back(name);
+  std::vector<std::string> whole = checkpointsIn(folder);
   for (size_t i = 0; int64_t(i + size_t(count)) < int64_t(whole.size()); ++i) {
     std::string path = folder + "/" + whole[i], going = path + ".partial";
     AUTOPAR_RETURN_IF_ERROR(removeFolder(going));

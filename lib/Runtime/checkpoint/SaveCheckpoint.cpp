@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every rank writes a file of its own into step-<N>.partial; when all are on disk, rank 0 adds the
 // index and renames the folder. A crash at any moment leaves the older checkpoints as they were.
+#include "CheckpointFolders.h"
 #include "CheckpointIndex.h"
-#include "DurableFile.h"
+#include "autopar/Base/OutputFile.h"
 #include "autopar/Runtime/SafetensorsFile.h"
 
 #include <cerrno>
@@ -34,21 +35,23 @@ Result<CheckpointIndex> writeRank(const std::string &folder, int32_t rank,
     entries.push_back({entryName(state), state.dtype, state.box.extent, 0, 0});
   std::string front = layOutSafetensors(entries);
   std::string name = "rank-" + std::to_string(rank) + ".safetensors";
-  DurableFile file(folder + "/" + name);
-  AUTOPAR_RETURN_IF_ERROR(file.create());
-  AUTOPAR_RETURN_IF_ERROR(file.append(front.data(), front.size()));
+  auto file = OutputFile::create(folder + "/" + name);
+  if (!file)
+    return file.status();
+  AUTOPAR_RETURN_IF_ERROR((*file)->write(front));
   for (size_t i = 0; i < boxes.size(); ++i) {
     auto bytes = read(i);
     if (!bytes)
       return bytes.status();
-    AUTOPAR_RETURN_IF_ERROR(file.append(bytes->data(), bytes->size()));
+    AUTOPAR_RETURN_IF_ERROR(
+        (*file)->write({reinterpret_cast<const char *>(bytes->data()), bytes->size()}));
     CheckpointTensor &tensor = part.tensors[boxes[i].name];
     tensor.dtype = boxes[i].dtype;
     tensor.shape = boxes[i].shape;
     tensor.pieces.push_back({name, entries[i].name, boxes[i].box, entries[i].begin,
                              Digest::of(bytes->data(), bytes->size())});
   }
-  AUTOPAR_RETURN_IF_ERROR(file.finish());
+  AUTOPAR_RETURN_IF_ERROR((*file)->finish());
   part.fileBytes[name] = entries.empty() ? int64_t(front.size()) : entries.back().end;
   return part;
 }
@@ -62,12 +65,7 @@ Status prepare(const std::string &folder, const std::string &partial) {
 
 Status commit(const std::string &folder, const std::string &partial, const std::string &whole,
               const CheckpointIndex &index) {
-  std::string text = index.toJson();
-  DurableFile file(partial + "/" + kIndexName);
-  AUTOPAR_RETURN_IF_ERROR(file.create());
-  AUTOPAR_RETURN_IF_ERROR(file.append(text.data(), text.size()));
-  AUTOPAR_RETURN_IF_ERROR(file.finish());
-  AUTOPAR_RETURN_IF_ERROR(syncFolder(partial));
+  AUTOPAR_RETURN_IF_ERROR(writeWholeFile(partial + "/" + kIndexName, index.toJson()));
   // One that is there already changes places with the new one, so that there always is one.
   if (renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, whole.c_str(), RENAME_EXCHANGE) == 0) {
     AUTOPAR_RETURN_IF_ERROR(syncFolder(folder));

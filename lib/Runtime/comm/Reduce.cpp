@@ -2,6 +2,7 @@
 // Element-wise reduction of several contributions in a fixed order.
 #include "Reduce.h"
 
+#include "autopar/Base/Bf16.h"
 #include "autopar/Base/ByteFloat.h"
 
 #include <algorithm>
@@ -13,21 +14,6 @@ namespace {
 using artifact::Reduction;
 
 constexpr int64_t kBlock = 2048;
-
-float fromBf16(uint16_t bits) {
-  uint32_t wide = uint32_t(bits) << 16;
-  float value;
-  std::memcpy(&value, &wide, 4);
-  return value;
-}
-
-uint16_t toBf16(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, 4);
-  if ((bits & 0x7fffffffu) > 0x7f800000u)
-    return uint16_t(bits >> 16) | 0x40;
-  return uint16_t((bits + 0x7fffu + ((bits >> 16) & 1)) >> 16);
-}
 
 struct Bf16 {
   uint16_t bits;

@@ -80,9 +80,12 @@ void BufferPlaces::place(const Program &program, std::vector<int32_t> buffers) {
 
 BufferPlaces::BufferPlaces(const Program &program, const HeldElsewhere &elsewhere,
                            const std::vector<bool> &leftOut, Workspace lent)
-    : offsets(program.buffers.size(), -1), outside(program.buffers.size()) {
+    : offsets(program.buffers.size(), -1), outside(program.buffers.size()),
+      held(program.buffers.size()) {
   for (auto [buffer, address] : elsewhere)
     outside[size_t(buffer)] = static_cast<uint8_t *>(address);
+  for (size_t i = 0; i < held.size(); ++i)
+    held[i] = elsewhere.contains(program.rootOf(int32_t(i)));
   std::vector<bool> used = usedBuffers(program, leftOut), lasts = lastingBuffers(program);
   std::vector<int32_t> lasting, ofSteps;
   for (size_t i = 0; i < used.size(); ++i)

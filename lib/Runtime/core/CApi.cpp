@@ -283,8 +283,9 @@ int32_t autoparRun(AutoParSession *session, int64_t steps) {
   return guarded([&]() -> Status {
     if (steps < 1)
       return Status::badInput("steps must be at least 1");
-    AUTOPAR_RETURN_IF_ERROR(session->session->run(*session->nextStep, steps));
-    *session->nextStep += steps;
+    // One by one: those in front of one that fails are done.
+    for (int64_t i = 0; i < steps; ++i, ++*session->nextStep)
+      AUTOPAR_RETURN_IF_ERROR(session->session->run(*session->nextStep, 1));
     return session->session->collectOutputs();
   });
 }

@@ -88,7 +88,7 @@ Status Executor::captureSteps() {
 void Executor::leaveOut(std::vector<bool> instructions, const BufferPlaces &places) {
   leftOutOfLoad = std::move(instructions);
   for (const Port &port : program.ports)
-    isHeldElsewhere.push_back(port.buffer >= 0 && places.elsewhere(port.buffer));
+    isHeldElsewhere.push_back(port.buffer >= 0 && places.isHeldElsewhere(port.buffer));
 }
 
 void Executor::startLoad(bool keeps) {
@@ -159,15 +159,16 @@ Progress Executor::advance() {
     return replay();
   if (!hasBegun)
     begin();
-  // Only what completes lets others start.
-  for (bool isFirst = true; remaining > 0; isFirst = false) {
-    bool moved = completeIssued();
-    for (size_t i = 0; (moved || isFirst) && i < running->service.size(); ++i)
-      moved |= start(running->service[i]);
+  // Only what completes lets others start; what is left out completes while queues are looked at.
+  for (bool looks = true; remaining > 0;) {
+    bool moved = completeIssued(), ended = false;
+    for (size_t i = 0; (moved || looks || ended) && i < running->service.size(); ++i)
+      ended |= start(running->service[i]);
     if (!failure.isOk())
       return fail(failure);
-    if (!moved && !isFirst)
+    if (!moved && !looks && !ended)
       return Progress::Pending;
+    looks = ended;
   }
   return Progress::Done;
 }
@@ -234,7 +235,7 @@ bool Executor::start(Queue name) {
   while (queue.next < queue.order->size() && failure.isOk()) {
     int32_t index = (*queue.order)[queue.next];
     const Instruction &instruction = at(index);
-    bool runsAhead = canRunAhead(instruction);
+    bool runsAhead = !isLeftOut(index) && canRunAhead(instruction);
     if (!endsInAnyOrder(name) && queue.issued > (runsAhead ? queue.ahead : 0))
       break;
     // What was complete stays complete, so each of them is looked at once.
@@ -311,12 +312,15 @@ static bool isForNobody(const Instruction &instruction, const RankTable &table) 
   return send && table.peers[size_t(send->peer)] == kNobody;
 }
 
+bool Executor::isLeftOut(int32_t index) const {
+  return running == &shared.load() && !leftOutOfLoad.empty() &&
+         leftOutOfLoad[size_t(running->places[size_t(index)].instruction)];
+}
+
 bool Executor::isActive(int32_t index) {
   const Instruction &instruction = at(index);
-  if (isForNobody(instruction, table))
+  if (isForNobody(instruction, table) || isLeftOut(index))
     return false;
-  if (running == &shared.load() && !leftOutOfLoad.empty())
-    return !leftOutOfLoad[size_t(running->places[size_t(index)].instruction)];
   if (kind == StepKind::Evaluation)
     return instruction.evaluated;
   if (!instruction.commits)

@@ -2,22 +2,14 @@
 // Floats of any width through double.
 #include "autopar/Runtime/FloatElement.h"
 
+#include "autopar/Base/Bf16.h"
 #include "autopar/Base/ByteFloat.h"
 
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 
 namespace autopar::runtime {
 namespace {
-
-uint16_t roundToBf16(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, 4);
-  if (std::isnan(value))
-    return uint16_t(bits >> 16 | 0x40);
-  return uint16_t((bits + 0x7fffu + ((bits >> 16) & 1)) >> 16);
-}
 
 template <typename T>
 double loadAs(const void *from) {
@@ -43,12 +35,10 @@ double loadFloat(DataType dtype, const void *from) {
     return loadAs<float>(from);
   case DataType::F16:
     return double(float(loadAs<_Float16>(from)));
-  default: {
-    uint16_t narrow;
-    std::memcpy(&narrow, from, 2);
-    uint32_t bits = uint32_t(narrow) << 16;
-    return loadAs<float>(&bits);
-  }
+  default:
+    uint16_t bits;
+    std::memcpy(&bits, from, 2);
+    return fromBf16(bits);
   }
 }
 
@@ -63,7 +53,7 @@ void storeFloat(DataType dtype, double value, void *to) {
   case DataType::F16:
     return put(_Float16(float(value)), to);
   case DataType::BF16:
-    return put(roundToBf16(float(value)), to);
+    return put(toBf16(float(value)), to);
   default:
     std::memset(to, 0, size_t(byteSize(dtype)));
   }

@@ -2,6 +2,8 @@
 // Threads that drive ranks.
 #include "RankWorkers.h"
 
+#include <utility>
+
 namespace autopar::runtime {
 
 RankWorkers::RankWorkers(int32_t count) : workers(count) {
@@ -29,6 +31,8 @@ void RankWorkers::run(const std::function<void(int32_t)> &wanted) {
   changed.notify_all();
   changed.wait(lock, [this] { return running == 0; });
   job = nullptr;
+  if (thrown)
+    std::rethrow_exception(std::exchange(thrown, nullptr));
 }
 
 void RankWorkers::loop(int32_t worker) {
@@ -41,8 +45,15 @@ void RankWorkers::loop(int32_t worker) {
     done = generation;
     const auto *current = job;
     lock.unlock();
-    (*current)(worker);
+    std::exception_ptr own;
+    try {
+      (*current)(worker);
+    } catch (...) {
+      own = std::current_exception();
+    }
     lock.lock();
+    if (!thrown)
+      thrown = std::move(own);
     if (--running == 0)
       changed.notify_all();
   }

@@ -5,6 +5,7 @@
 #include "autopar/Base/Status.h"
 
 #include <condition_variable>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -22,7 +23,7 @@ public:
   RankWorkers &operator=(const RankWorkers &) = delete;
 
   int32_t count() const { return workers; }
-  /// Calls job(worker) for every worker.
+  /// Calls job(worker) for every worker. Throws what the first of them threw, once all have ended.
   void run(const std::function<void(int32_t worker)> &job);
 
 private:
@@ -32,6 +33,7 @@ private:
   const std::function<void(int32_t)> *job = nullptr;
   uint64_t generation = 0;
   int32_t running = 0;
+  std::exception_ptr thrown; ///< by the first job that threw
   bool isStopping = false;
   std::vector<std::thread> threads;
 

@@ -323,13 +323,19 @@ void Session::State::takeTurns(RankTurns &turns, StuckRanks &stuck, int32_t work
     LocalRank &rank = ranks[size_t(turn.rank)];
     std::optional<uint64_t> handedOver = rank.communicatorOfSteps().handedOver();
     stuck.runs(turn.rank);
-    Status status = turn.hasBegun ? Status::ok() : begin(rank);
+    Status status;
     Progress progress = Progress::Error;
-    if (status.isOk()) {
-      progress = rank.executor ? rank.executor->advance() : Progress::Done;
-      status = progress == Progress::Error  ? rank.executor->status()
-               : progress == Progress::Done ? end(rank)
-                                            : checkOthers(rank, last);
+    try {
+      status = turn.hasBegun ? Status::ok() : begin(rank);
+      if (status.isOk()) {
+        progress = rank.executor ? rank.executor->advance() : Progress::Done;
+        status = progress == Progress::Error  ? rank.executor->status()
+                 : progress == Progress::Done ? end(rank)
+                                              : checkOthers(rank, last);
+      }
+    } catch (const std::exception &error) { // such as memory that ran out: others must not wait
+      progress = Progress::Error;
+      status = Status::internal(error.what()).at(placeOf(rank));
     }
     if (progress == Progress::Pending && status.isOk()) {
       bool awaitsDevice = rank.executor->awaitsDevice();

@@ -21,6 +21,7 @@ Status Session::State::checkBeside() const {
   return Status::ok();
 }
 
+/// Of what another session holds it says what that one says: weights are loaded there.
 std::vector<LastingValue> Session::State::lastingValues(const LocalRank &rank) const {
   LastingFacts facts;
   const Program &program = reader.programOfRank(rank.rank);
@@ -29,7 +30,24 @@ std::vector<LastingValue> Session::State::lastingValues(const LocalRank &rank) c
     bool covers = options.initializer && options.initializer->covers(port);
     return covers ? options.initializer->identity() : "";
   };
-  return artifact::lastingValues(reader, rank.rank, facts);
+  std::vector<LastingValue> values = artifact::lastingValues(reader, rank.rank, facts);
+  if (rank.lent.empty())
+    return values;
+  std::map<int32_t, Digest> theirs;
+  if (!beside->hasFailed)
+    for (const LastingValue &value : beside->lastingValues(*rankBeside(rank)))
+      theirs.emplace(value.buffer, value.identity);
+  std::vector<LastingValue> known;
+  for (LastingValue &value : values) {
+    auto lent = rank.lent.find(value.buffer);
+    auto its = lent == rank.lent.end() ? theirs.end() : theirs.find(lent->second);
+    if (lent != rank.lent.end() && its == theirs.end())
+      continue;
+    if (lent != rank.lent.end())
+      value.identity = its->second;
+    known.push_back(value);
+  }
+  return known;
 }
 
 /// The rank of the session beside this one that is on the same device; null where there is none.
@@ -40,11 +58,10 @@ const LocalRank *Session::State::rankBeside(const LocalRank &rank) const {
   return isAlike ? &beside->ranks[size_t(&rank - ranks.data())] : nullptr;
 }
 
-HeldElsewhere Session::State::findElsewhere(const LocalRank &rank) const {
-  HeldElsewhere elsewhere;
+void Session::State::findElsewhere(LocalRank &rank) const {
   const LocalRank *other = rankBeside(rank);
   if (!other)
-    return elsewhere;
+    return;
   const Program &program = reader.programOfRank(rank.rank),
                 &otherProgram = beside->reader.programOfRank(other->rank);
   std::map<std::string, int32_t> held;
@@ -56,10 +73,11 @@ HeldElsewhere Session::State::findElsewhere(const LocalRank &rank) const {
       continue;
     const Buffer &own = program.buffers[size_t(value.buffer)],
                  &its = otherProgram.buffers[size_t(found->second)];
-    if (own.space == its.space && own.slots == 1 && its.slots == 1)
-      elsewhere[value.buffer] = other->device->address(found->second, 0);
+    if (own.space == its.space && own.slots == 1 && its.slots == 1) {
+      rank.elsewhere[value.buffer] = other->device->address(found->second, 0);
+      rank.lent[value.buffer] = found->second;
+    }
   }
-  return elsewhere;
 }
 
 /// What is offered of an arena.
@@ -76,7 +94,7 @@ static Workspace workspaceIn(void *arena, const ByteRange &range) {
 Status Session::State::prepareDevice(LocalRank &rank) {
   const Program &program = reader.programOfRank(rank.rank);
   const RankTable &table = reader.rank(rank.rank);
-  rank.elsewhere = findElsewhere(rank);
+  findElsewhere(rank);
   std::vector<bool> leftOut = leftOutOfLoad(program, rank.elsewhere);
   BufferPlaces places(program);
   if (const LocalRank *other = rankBeside(rank)) {
@@ -112,6 +130,8 @@ void Session::State::takeTurn() {
 }
 
 bool Session::sharesState(const std::string &wanted) const {
+  if (!tensorNamed(wanted, "state", state->states))
+    return false;
   return std::all_of(state->ranks.begin(), state->ranks.end(), [&](const LocalRank &rank) {
     const std::vector<Port> &ports = state->reader.programOfRank(rank.rank).ports;
     return std::all_of(ports.begin(), ports.end(), [&](const Port &port) {

@@ -22,7 +22,8 @@ namespace autopar::runtime {
 struct LocalRank {
   int32_t rank = 0;
   std::unique_ptr<Device> device;
-  HeldElsewhere elsewhere; ///< what the session beside this one holds
+  HeldElsewhere elsewhere;         ///< what the session beside this one holds
+  std::map<int32_t, int32_t> lent; ///< the same, by which buffers it has it in
   std::array<int64_t, artifact::kSpaceCount> arenaBytes{};
   Workspace workspace; ///< for sessions beside this one too, in turn
   /// Under way while ranks are connected. In front of the communicator, which may use them as long
@@ -84,7 +85,7 @@ struct Session::State {
   Status checkBeside() const;
   std::vector<artifact::LastingValue> lastingValues(const LocalRank &rank) const;
   const LocalRank *rankBeside(const LocalRank &rank) const;
-  HeldElsewhere findElsewhere(const LocalRank &rank) const;
+  void findElsewhere(LocalRank &rank) const;
   void takeTurn();
   Status prepareDevice(LocalRank &rank);
   Result<std::vector<uint8_t>> gatherFromAll(LocalRank &rank, const std::vector<uint8_t> &own);

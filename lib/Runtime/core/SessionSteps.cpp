@@ -113,6 +113,7 @@ Status Session::loadWeights(Initializer initializer) {
   state->options.initializer = std::move(initializer);
   state->takeTurn();
   state->inputsGiven.clear();
+  state->outputData.clear();
   AUTOPAR_RETURN_IF_ERROR(state->drive(
       [](LocalRank &rank) {
         rank.executor->startLoad(/*keepsState=*/true);

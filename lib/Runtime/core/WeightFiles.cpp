@@ -9,16 +9,8 @@
 #include <sys/stat.h>
 
 namespace autopar::runtime {
-namespace {
-
-bool endsWith(const std::string &text, const std::string &end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
-} // namespace
-
 bool WeightFiles::isMeant(const std::string &path) {
-  return endsWith(path, ".safetensors") || endsWith(path, ".json");
+  return path.ends_with(".safetensors") || path.ends_with(".json");
 }
 
 Status WeightFiles::add(const std::string &file,
@@ -44,7 +36,7 @@ Status WeightFiles::add(const std::string &file,
 Result<std::shared_ptr<const WeightFiles>> WeightFiles::open(const std::string &path) {
   auto weights = std::make_shared<WeightFiles>();
   weights->path = path;
-  if (!endsWith(path, ".json")) {
+  if (!path.ends_with(".json")) {
     AUTOPAR_RETURN_IF_ERROR(weights->add(path, [](const std::string &) { return true; }));
     return std::shared_ptr<const WeightFiles>(weights);
   }

@@ -17,10 +17,6 @@ T load(const uint8_t *at) {
   return value;
 }
 
-bool endsWith(const std::string &text, const std::string &end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
-}
-
 /// What stands in front of the tokens of a shard as llm.c writes it (dev/data/data_common.py): 256
 /// numbers of 32 bits, of which the first three are a mark, a version and how many tokens follow.
 constexpr size_t kShardHeaderBytes = 1024;
@@ -118,7 +114,7 @@ Status addMember(ArrayFile &result, const Member &member) {
   if (!view)
     return view.status();
   std::string name = member.name;
-  if (endsWith(name, ".npy"))
+  if (name.ends_with(".npy"))
     name.resize(name.size() - 4);
   result.arrays[name] = view.take();
   return Status::ok();
@@ -133,14 +129,14 @@ Result<ArrayFile> openArrayFile(const std::string &path, DataType tokenType) {
   ArrayFile result{file.take(), {}};
   const uint8_t *data = result.file->data();
   size_t size = result.file->size();
-  if (endsWith(path, ".npz")) {
+  if (path.ends_with(".npz")) {
     auto members = listMembers(data, size);
     if (!members)
       return Status::badInput(path + ": not a .npz file, or cut off");
     for (const Member &member : *members)
       if (Status status = addMember(result, member); !status.isOk())
         return status.at(path + ": " + member.name);
-  } else if (endsWith(path, ".npy")) {
+  } else if (path.ends_with(".npy")) {
     auto view = viewNpy(data, size);
     if (!view)
       return view.status().at(path);

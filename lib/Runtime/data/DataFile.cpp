@@ -3,17 +3,11 @@
 #include "DataFile.h"
 
 #include "RowCopy.h"
+#include "autopar/Base/ShapeText.h"
 
 #include <algorithm>
 
 namespace autopar::runtime {
-
-static std::string shapeText(const std::vector<int64_t> &shape) {
-  std::string text = "[";
-  for (size_t d = 0; d < shape.size(); ++d)
-    text += (d ? "," : "") + std::to_string(shape[d]);
-  return text + "]";
-}
 
 static std::string arrayText(const ArrayFile &file) {
   std::string text;

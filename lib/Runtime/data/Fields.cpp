@@ -2,7 +2,10 @@
 // The parser of --fields.
 #include "Fields.h"
 
+#include "autopar/Base/TextCursor.h"
+
 #include <cctype>
+#include <charconv>
 #include <cstring>
 
 namespace autopar::runtime {
@@ -10,7 +13,7 @@ namespace {
 
 class Parser {
 public:
-  explicit Parser(const std::string &text) : text(text) {}
+  explicit Parser(const std::string &text) : text(text), cursor(text) {}
 
   Result<std::vector<Field>> run() {
     std::vector<Field> fields;
@@ -36,51 +39,32 @@ public:
       }
       fields.push_back(std::move(field));
     } while (take(','));
-    skip();
-    if (at != text.size())
+    if (!cursor.isAtEnd())
       return wrong("',' or the end");
     return fields;
   }
 
 private:
-  void skip() {
-    while (at < text.size() && std::isspace(uint8_t(text[at])))
-      ++at;
-  }
-  bool take(char c) {
-    skip();
-    if (at == text.size() || text[at] != c)
-      return false;
-    ++at;
-    return true;
-  }
+  bool take(char c) { return cursor.accept(c); }
   bool word(std::string &out) {
-    skip();
-    size_t begin = at;
-    while (at < text.size() && !std::isspace(uint8_t(text[at])) && !std::strchr("=[],", text[at]))
-      ++at;
-    out = text.substr(begin, at - begin);
+    out = cursor.word([](char c) { return !std::isspace(uint8_t(c)) && !std::strchr("=[],", c); });
     return !out.empty();
   }
   /// Absent numbers are zero.
   bool number(int64_t &out) {
-    skip();
+    std::string digits = cursor.word([](char c) { return std::isdigit(uint8_t(c)); });
     out = 0;
-    for (; at < text.size() && std::isdigit(uint8_t(text[at])); ++at) {
-      if (out > 1'000'000'000)
-        return false;
-      out = out * 10 + (text[at] - '0');
-    }
-    return true;
+    std::from_chars(digits.data(), digits.data() + digits.size(), out);
+    return out <= 10'000'000'000 && digits.size() <= 18;
   }
   Status wrong(const std::string &expected) const {
     return {StatusCode::Usage, "fields: expected " + expected + " at character " +
-                                   std::to_string(at + 1) + "\n  " + text + "\n  " +
-                                   std::string(at, ' ') + "^"};
+                                   std::to_string(cursor.at + 1) + "\n  " + text + "\n  " +
+                                   std::string(cursor.at, ' ') + "^"};
   }
 
   const std::string &text;
-  size_t at = 0;
+  TextCursor cursor;
 };
 
 } // namespace

@@ -5,6 +5,7 @@
 #include "MappedFile.h"
 #include "autopar/Artifact/Verify.h"
 #include "autopar/Base/OutputFile.h"
+#include "autopar/Base/ShapeText.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -79,13 +80,6 @@ Result<DataType> parseType(const std::string &descr) {
   return Status::badInput("element type '" + descr +
                           "' is not known; expected booleans, integers, or floats of 16, 32 or 64 "
                           "bits");
-}
-
-std::string shapeText(const std::vector<int64_t> &shape) {
-  std::string text;
-  for (int64_t extent : shape)
-    text += (text.empty() ? "" : ",") + std::to_string(extent);
-  return "[" + text + "]";
 }
 
 } // namespace

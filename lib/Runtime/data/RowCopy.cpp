@@ -8,7 +8,6 @@ namespace autopar::runtime {
 namespace {
 
 bool isUnsigned(DataType type) { return type >= DataType::U8 && type <= DataType::U64; }
-bool isInteger(DataType type) { return type >= DataType::I8 && type <= DataType::U64; }
 
 template <typename T>
 int64_t loadAs(const uint8_t *at) {
@@ -49,6 +48,8 @@ void copyRun(const uint8_t *from, DataType fromType, int64_t count, DataType toT
 }
 
 } // namespace
+
+bool isInteger(DataType type) { return type >= DataType::I8 && type <= DataType::U64; }
 
 bool widens(DataType from, DataType to) {
   if (from == to)

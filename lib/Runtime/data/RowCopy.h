@@ -9,6 +9,8 @@
 
 namespace autopar::runtime {
 
+/// Whether elements are whole numbers; truth values are none.
+bool isInteger(DataType type);
 /// Whether every value of `from` is one of `to`, without a change of kind.
 bool widens(DataType from, DataType to);
 

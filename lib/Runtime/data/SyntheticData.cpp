@@ -2,6 +2,7 @@
 // Counter-based numbers per element.
 #include "SyntheticData.h"
 
+#include "RowCopy.h"
 #include "autopar/Base/Mix.h"
 #include "autopar/Runtime/FloatElement.h"
 
@@ -70,8 +71,6 @@ Result<SyntheticData> SyntheticData::parse(const std::string &path, uint64_t see
                   "data '" + path + "': expected synthetic or synthetic(vocab=N)"};
   return data;
 }
-
-static bool isInteger(DataType type) { return type >= DataType::I8 && type <= DataType::U64; }
 
 Status SyntheticData::checkVocab(const TensorSpec &input) const {
   if (vocab == 0 || !input.limits || !isInteger(input.dtype) || vocab - 1 <= input.limits->most)

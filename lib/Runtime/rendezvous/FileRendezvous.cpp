@@ -179,8 +179,9 @@ private:
 
   /// "host pid count"
   Status beat() {
-    return write(path("alive", options.rank),
-                 ownHostName() + " " + std::to_string(getpid()) + " " + std::to_string(beats++));
+    return write(path("alive", options.rank), ownHostName() + " " + std::to_string(getpid()) + " " +
+                                                  std::to_string(beats++) + " " +
+                                                  ownProcessSpace());
   }
 
   void beatLoop() {
@@ -228,10 +229,11 @@ private:
       return Status::mismatch(who + " expects a world of " + world + " ranks, this rank one of " +
                               std::to_string(options.worldSize));
     std::istringstream words(text);
-    std::string host;
+    std::string host, beat, space;
     pid_t pid = 0;
-    words >> host >> pid;
-    bool isGone = host == ownHostName() && pid > 0 && kill(pid, 0) != 0 && errno == ESRCH;
+    words >> host >> pid >> beat >> space;
+    bool isVisible = host == ownHostName() && space == ownProcessSpace();
+    bool isGone = isVisible && pid > 0 && kill(pid, 0) != 0 && errno == ESRCH;
     std::string goodbye;
     if (isGone && !readFile(path("left", rank), goodbye))
       return Status::peerLost(who + " on " + host + " is gone (its process " + std::to_string(pid) +

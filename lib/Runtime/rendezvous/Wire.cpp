@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
+#include <climits>
 #include <cstring>
 #include <fcntl.h>
 #include <fstream>
@@ -30,6 +30,19 @@ struct WireHeader {
   int32_t a, b;
   uint32_t keyBytes, valueBytes;
 };
+
+using Clock = std::chrono::steady_clock;
+
+/// Whether a socket becomes ready for `events` before the time is over.
+bool becomesReady(int fd, short events, Clock::time_point end) {
+  while (true) {
+    auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
+    pollfd ready{fd, events, 0};
+    int count = poll(&ready, 1, int(std::clamp<int64_t>(left, 0, INT_MAX)));
+    if (count >= 0 || errno != EINTR)
+      return count == 1;
+  }
+}
 
 /// `move` sends or receives some bytes, from number `done` on: all of them, or false.
 template <typename Move>
@@ -62,15 +75,23 @@ bool WireSocket::send(const WireMessage &message) {
   });
 }
 
-bool WireSocket::readAll(void *data, size_t bytes) {
-  return moveAll(bytes, [&](size_t done) {
+bool WireSocket::readAll(void *data, size_t bytes, std::optional<Clock::time_point> end) {
+  return moveAll(bytes, [&](size_t done) -> ssize_t {
+    if (end && !becomesReady(fd, POLLIN, *end))
+      return 0;
     return recv(fd, static_cast<char *>(data) + done, bytes - done, 0);
   });
 }
 
-bool WireSocket::receive(WireMessage &message) {
+bool WireSocket::receive(WireMessage &message) { return receive(message, std::nullopt); }
+
+bool WireSocket::receive(WireMessage &message, int64_t timeoutMs) {
+  return receive(message, std::optional(Clock::now() + std::chrono::milliseconds(timeoutMs)));
+}
+
+bool WireSocket::receive(WireMessage &message, std::optional<Clock::time_point> end) {
   WireHeader header;
-  if (!readAll(&header, sizeof(header)) || header.magic != kWireMagic ||
+  if (!readAll(&header, sizeof(header), end) || header.magic != kWireMagic ||
       header.keyBytes > kMaxPart || header.valueBytes > kMaxPart)
     return false;
   message.kind = WireKind(header.kind);
@@ -78,13 +99,8 @@ bool WireSocket::receive(WireMessage &message) {
   message.b = header.b;
   message.key.resize(header.keyBytes);
   message.value.resize(header.valueBytes);
-  return readAll(message.key.data(), header.keyBytes) &&
-         readAll(message.value.data(), header.valueBytes);
-}
-
-bool WireSocket::receive(WireMessage &message, int64_t timeoutMs) {
-  pollfd readable{fd, POLLIN, 0};
-  return poll(&readable, 1, int(timeoutMs)) == 1 && receive(message);
+  return readAll(message.key.data(), header.keyBytes, end) &&
+         readAll(message.value.data(), header.valueBytes, end);
 }
 
 Result<int> listenOn(uint16_t port) {
@@ -129,8 +145,7 @@ static int connectWithin(int fd, const addrinfo &address, int timeoutMs) {
     return 0;
   if (errno != EINPROGRESS)
     return errno;
-  pollfd writable{fd, POLLOUT, 0};
-  if (poll(&writable, 1, timeoutMs) != 1)
+  if (!becomesReady(fd, POLLOUT, Clock::now() + std::chrono::milliseconds(timeoutMs)))
     return ETIMEDOUT;
   int error = 0;
   socklen_t length = sizeof(error);
@@ -203,6 +218,11 @@ std::string thisMachine() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   return ownHostName() + "/" + boot;
+}
+
+std::string ownProcessSpace() {
+  char space[64] = {};
+  return readlink("/proc/self/ns/pid", space, sizeof(space) - 1) > 0 ? space : "unknown";
 }
 
 } // namespace autopar::runtime

@@ -4,8 +4,10 @@
 
 #include "autopar/Base/Status.h"
 
+#include <chrono>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -42,7 +44,7 @@ public:
   bool send(const WireMessage &message);
   /// Blocks until a whole message is there; false when the connection is gone or talks nonsense.
   bool receive(WireMessage &message);
-  /// As receive(), and false when nothing comes for so long.
+  /// As receive(), and false when the message is not whole after so long.
   bool receive(WireMessage &message, int64_t timeoutMs);
   /// Unblocks receive().
   void shutdown();
@@ -51,7 +53,8 @@ public:
 private:
   int fd;
   std::mutex sending;
-  bool readAll(void *data, size_t bytes);
+  bool readAll(void *data, size_t bytes, std::optional<std::chrono::steady_clock::time_point> end);
+  bool receive(WireMessage &message, std::optional<std::chrono::steady_clock::time_point> end);
 };
 
 /// Listening socket on all addresses; NoPermission / Mismatch explain a port in use. Port 0 is any
@@ -64,6 +67,8 @@ Result<int> connectTo(const std::vector<std::string> &hosts, uint16_t port, int6
 std::string ownHostName();
 /// A word that no other machine says, nor this one when it has been started again.
 std::string thisMachine();
+/// The space of this process's number: in another one, of a container, it means another process.
+std::string ownProcessSpace();
 
 /// An end of a connection, as text that names no port ("10.0.0.1"); empty: it is a loopback, which
 /// other machines do not reach.

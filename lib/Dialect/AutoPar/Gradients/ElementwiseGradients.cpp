@@ -27,14 +27,15 @@ Value geluSlope(FormulaBuilder &b, Value x) {
   return b.add(distribution, b.mul(x, density));
 }
 
-/// With t = tanh(c (x + a x^3)): (1 + t) / 2 + x (1 - t^2) c (1 + 3 a x^2) / 2.
+/// With t = tanh(c (x + a x^3)): (1 + t) / 2 + x (1 - t^2) c (1 + 3 a x^2) / 2, multiplied in this
+/// order: where x^3 overflows, 1 - t^2 is 0.
 Value geluTanhSlope(FormulaBuilder &b, Value x) {
   const double a = 0.044715, c = std::sqrt(2.0) * inverseSqrtPi;
   Value square = b.square(x);
   Value inner = b.scale(b.mul(x, b.shift(b.scale(square, a), 1)), c);
   Value t = b.unary(UnaryKind::Tanh, inner);
   Value slope = b.scale(b.shift(b.scale(square, 3 * a), 1), c / 2);
-  Value rest = b.mul(b.mul(x, slope), b.shift(b.scale(b.square(t), -1), 1));
+  Value rest = b.mul(b.mul(x, b.shift(b.scale(b.square(t), -1), 1)), slope);
   return b.add(b.shift(b.scale(t, 0.5), 0.5), rest);
 }
 

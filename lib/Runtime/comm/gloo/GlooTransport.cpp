@@ -22,6 +22,7 @@
 #include <deque>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -29,6 +30,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 #include <unordered_map>
@@ -105,17 +107,30 @@ private:
   }
 };
 
-/// Gloo hides its sockets, and the system tries for a quarter of an hour to get bytes through to a
-/// host that is gone.
-void limitUnacknowledged(std::chrono::milliseconds limit) {
-  auto limitMs = static_cast<unsigned>(limit.count());
-  for (const auto &entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    int fd = std::atoi(entry.path().filename().c_str());
-    int type = 0;
-    socklen_t length = sizeof(type);
-    if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) == 0 && type == SOCK_STREAM)
-      setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limitMs, sizeof(limitMs));
+/// The TCP sockets of this process: by number of the inode, which is another one once a descriptor
+/// is used again.
+std::map<ino_t, int> tcpSockets() {
+  std::map<ino_t, int> sockets;
+  std::error_code error;
+  std::filesystem::directory_iterator entry("/proc/self/fd", error), end;
+  for (; !error && entry != end; entry.increment(error)) {
+    int fd = std::atoi(entry->path().filename().c_str()), protocol = 0;
+    socklen_t length = sizeof(protocol);
+    struct stat status {};
+    if (getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &length) == 0 &&
+        protocol == IPPROTO_TCP && fstat(fd, &status) == 0)
+      sockets[status.st_ino] = fd;
   }
+  return sockets;
+}
+
+/// Gloo hides its sockets, and the system tries for a quarter of an hour to get bytes through to a
+/// host that is gone. Those that were there `before` are of others.
+void limitUnacknowledged(std::chrono::milliseconds limit, const std::map<ino_t, int> &before) {
+  auto limitMs = static_cast<unsigned>(limit.count());
+  for (auto [inode, fd] : tcpSockets())
+    if (!before.contains(inode))
+      setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limitMs, sizeof(limitMs));
 }
 
 struct Message {
@@ -270,8 +285,9 @@ public:
     // Gloo writes to sockets that a dead peer has closed; that has to be an error, not the end.
     std::signal(SIGPIPE, SIG_IGN);
     auto mesh = std::make_shared<Mesh>(options);
+    std::map<ino_t, int> others = tcpSockets();
     AUTOPAR_RETURN_IF_ERROR(mesh->connect());
-    limitUnacknowledged(options.hangTimeout);
+    limitUnacknowledged(options.hangTimeout, others);
     context = mesh;
     try {
       poster = std::make_unique<Poster>(

@@ -190,7 +190,7 @@ private:
   }
 
   void wantPacked(int32_t buffer, int64_t bytes) {
-    if (bytes > plannedBytes(buffer) && !places->elsewhere(buffer))
+    if (bytes > plannedBytes(buffer) && !places->isHeldElsewhere(buffer))
       packedBytes[buffer] = std::max(packedBytes[buffer], bytes);
   }
   Status placePacked() {
