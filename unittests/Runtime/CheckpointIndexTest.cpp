@@ -106,6 +106,11 @@ TEST_F(CheckpointIndexTest, TextsThatAreNoIndex) {
   EXPECT_EQ(errorOf(damaged), "expected a JSON object; it was cut off or overwritten");
   EXPECT_EQ(errorOf(R"({"kind": "autopar.checkpoint", "version": 1, "digest": 5})"),
             "its digest does not fit: it was changed");
+  for (int64_t step : {int64_t{-1}, INT64_MAX}) {
+    CheckpointIndex index = sample();
+    index.info.step = step;
+    EXPECT_NE(errorOf(index.toJson()), "");
+  }
   EXPECT_EQ(sample().addPart("{").message().rfind("the part of a rank cannot be read: ", 0), 0u);
 }
 
