@@ -38,7 +38,7 @@ struct CompileOptions {
   std::string emitOnnxPlan;      ///< where to write the model with the plan in ONNX's own fields
   bool useOnnxShardings = false; ///< ONNX's own fields for several devices are demands
   std::string emitAlternatives;  ///< folder for the best plans without the dearest choices
-  bool copyWeights = false; ///< beside the artifact: `output`.weights
+  bool copyWeights = false;      ///< beside the artifact: `output`.weights
   std::string beside;      ///< artifact whose parameters and state this one is to hold in common
   int64_t memoryLimit = 0; ///< bytes per rank; 0: the cluster's, or any
   int64_t threads = 1;     ///< threads per rank

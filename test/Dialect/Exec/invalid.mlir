@@ -39,6 +39,29 @@ exec.program @p threads 1 {
 
 exec.program @p threads 1 {
   %x = exec.buffer "x" device bytes 64 : tensor<16xi32>
+  // expected-error @+1 {{"x": only an i64 scalar input says how much is missing}}
+  exec.port input "x" %x : tensor<16xi32> {missing = "n"}
+}
+
+// -----
+
+exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<16xi32>
+  // expected-error @+1 {{"x": expected {dim, extent, least} of a dimension, got {dim = 1 : i64, extent = "n", least = 1 : i64}}}
+  exec.port input "x" %x : tensor<16xi32> {varying = [{dim = 1 : i64, extent = "n", least = 1 : i64}]}
+}
+
+// -----
+
+exec.program @p threads 1 {
+  // expected-error @+1 {{"w": only inputs and outputs vary}}
+  exec.port parameter "w" : tensor<16xf32> {varying = [{dim = 0 : i64, extent = "n", least = 1 : i64}]}
+}
+
+// -----
+
+exec.program @p threads 1 {
+  %x = exec.buffer "x" device bytes 64 : tensor<16xi32>
   // expected-error @+1 {{"x": expected two limits, on an input}}
   exec.port input "x" %x : tensor<16xi32> {limits = array<i64: 4>}
 }
