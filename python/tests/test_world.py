@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import types
 from typing import Dict, List, Optional
 
 import numpy as np
@@ -129,17 +130,15 @@ with autopar.World() as world, autopar.Session("step.bin", world=world) as sessi
         assert "autopar.errors.Error: " in errors[rank] and "rank 1" in errors[rank] and "my data is gone" in errors[rank], errors[rank]
 
 
-def test_a_process_that_exits_with_0_fails_nobody(folder: pathlib.Path) -> None:
-    script = """
-import autopar, sys, time
-with autopar.World() as world:
-    if world.rank == 1:
-        sys.exit(0)
-    time.sleep(1)
-"""
-    for process in as_by_torchrun(script, folder):
-        out, error = process.communicate(timeout=30)
-        assert (process.returncode, out, error) == (0, "", "")
+@pytest.mark.parametrize("error, why", [(SystemExit(0), b""), (SystemExit(), b""), (SystemExit(3), b"SystemExit: 3"), (ValueError("no data"), b"ValueError: no data")])
+def test_a_process_that_exits_with_0_does_not_fail(monkeypatch: pytest.MonkeyPatch, error: BaseException, why: bytes) -> None:
+    said_why = []
+    with pytest.raises(type(error)):
+        with autopar.World() as world:
+            leave = world._library.autoparLeave
+            monkeypatch.setattr(world, "_library", types.SimpleNamespace(autoparLeave=lambda own, text: (said_why.append(text), leave(own, b""))))
+            raise error
+    assert said_why == [why]
 
 
 def test_a_reason_of_any_characters_is_told(folder: pathlib.Path) -> None:
