@@ -15,6 +15,8 @@ from autopar import models
 from autopar.compiler import run_tool
 from autopar.tools import find_tool
 
+from emulated_cuda import assert_alike, on_both
+
 VOCAB = 61
 SIZES = {"layers": 2, "hidden": 64, "heads": 4, "vocab": VOCAB, "positions": 40}
 
@@ -76,6 +78,16 @@ def test_random_plans_and_ranges(tmp_path: pathlib.Path, seed: int) -> None:
     extents = [(int(random.integers(1, batch + 1)), int(random.integers(1, seq + 1))) for _ in range(3)]
     with autopar.Session(path) as session:
         assert_as_onnxruntime(model, session, some(*extents))
+
+
+@pytest.mark.parametrize("name,options", [("bert-base", []), ("gpt2-124m", ["--precision", "bf16"])])
+def test_an_emulated_gpu_takes_any_length(tmp_path: pathlib.Path, name: str, options: List[str]) -> None:
+    """Its steps are captured, and are told anew how much is missing."""
+    models.save(name, tmp_path / "model.onnx", **SIZES)
+    inputs = values(tmp_path / "model.onnx", {"batch": 3, "seq": 17})
+    results = on_both(tmp_path / "model.onnx", tmp_path, inputs, steps=3, bind={"batch": (1, 4), "seq": (1, 24)}, options=options)
+    assert_alike(results, 3e-2 if options else 1e-4)
+    assert all(output.shape[:2] in ((3, 17), (3, 64)) for output in results["cuda"].values())
 
 
 # ---- Graphs of a few operators -----------------------------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ LogicalResult MovedPositions::follow(SliceOp slice) {
     int64_t dim = varying.dim, start = slice.getStarts()[dim], step = slice.getSteps()[dim],
             size = slice.getType().getDimSize(dim),
             least = varying.size - dims.mostMissing(varying.extent);
-    bool varies = names(slice, kVariesAttribute, dim, varying.extent),
-         movesHere = names(slice, kMovesAttribute, dim, varying.extent);
+    bool varies = hasEntry(slice, kVariesAttribute, dim, varying.extent),
+         movesHere = hasEntry(slice, kMovesAttribute, dim, varying.extent);
     if (size == slice.getInput().getType().getDimSize(dim) && step == 1)
       dims.add(slice.getResult(), varying);
     else if (varying.tail > 0 && start == 0 && step == 1 && size == varying.size)
@@ -131,10 +131,15 @@ LogicalResult MovedPositions::countFromEnd(GatherOp gather) {
 }
 
 LogicalResult MovedPositions::countFromEnd(GatherElementsOp gather) {
-  for (const Varying &varying : dims.of(gather.getInput()))
-    if (varying.dim == static_cast<int64_t>(gather.getDim()) &&
-        failed(countFromEnd(gather, gather.getIndicesMutable(), varying, -1, 0)))
+  for (const Varying &varying : dims.of(gather.getInput())) {
+    bool isAlong = varying.dim == static_cast<int64_t>(gather.getDim());
+    if (!isAlong && gather.getIndices().getType().getDimSize(varying.dim) !=
+                        gather.getInput().getType().getDimSize(varying.dim))
+      return refuseToVary(gather, varying.extent)
+             << "has indices for a part of dimension " << varying.dim << " alone";
+    if (isAlong && failed(countFromEnd(gather, gather.getIndicesMutable(), varying, -1, 0)))
       return failure();
+  }
   return success();
 }
 

@@ -16,7 +16,7 @@ int64_t mlir::autopar::numberIn(DictionaryAttr entry, StringRef name) {
   return entry.getAs<IntegerAttr>(name).getInt();
 }
 
-bool mlir::autopar::names(Operation *op, StringRef list, int64_t dim, StringAttr extent) {
+bool mlir::autopar::hasEntry(Operation *op, StringRef list, int64_t dim, StringAttr extent) {
   return llvm::any_of(entriesOf(op->getAttr(list)), [&](Attribute each) {
     auto entry = cast<DictionaryAttr>(each);
     return numberIn(entry, "dim") == dim && entry.getAs<StringAttr>("extent") == extent;

@@ -35,7 +35,7 @@ using VaryingList = SmallVector<Varying, 1>;
 ArrayRef<Attribute> entriesOf(Attribute list);
 int64_t numberIn(DictionaryAttr entry, StringRef name);
 /// Whether an entry of a list of `op` is of this dimension and extent.
-bool names(Operation *op, StringRef list, int64_t dim, StringAttr extent);
+bool hasEntry(Operation *op, StringRef list, int64_t dim, StringAttr extent);
 
 /// "'seq' cannot vary: autopar.slice ", to be gone on with.
 InFlightDiagnostic refuseToVary(Operation *op, StringAttr extent);
