@@ -6,7 +6,6 @@
 #include "NormalizeAgain.h"
 #include "RateScales.h"
 
-#include "autopar/Base/StepCountName.h"
 #include "autopar/Dialect/AutoPar/Gradients/Differentiate.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/UniqueIds.h"
@@ -341,23 +340,19 @@ private:
                         builder.getF64FloatAttr(optimizer.learningRate));
     BlockArgument step = control("step", builder.getI64Type());
     drawAnew(step);
+    Value count = b.shift(b.cast(step, builder.getF64Type()), 1);
     Value rateNow = rate;
     if (schedule)
-      rateNow = schedule->rate(b, rate, b.shift(b.cast(step, builder.getF64Type()), 1));
+      rateNow = schedule->rate(b, rate, count);
     results.push_back({rateNow, "learning_rate", true});
-    // Steps that changed nothing are no steps of the optimizer, which keeps a count of its own.
-    Value done, count;
-    if (optimizer.countsSteps()) {
-      done = addArgument(function, RankedTensorType::get({}, builder.getI64Type()),
-                         ::autopar::kStepCountState, donated());
-      count = b.shift(done, 1);
-    }
+    // Skipped steps are no steps of the optimizer.
+    if (scaling)
+      count = b.sub(count, b.cast(LossScaling::skippedSteps(scalingState), builder.getF64Type()));
     std::map<double, SmallVector<Value>> shared; ///< by the scale of the rate
     for (const Trained &parameter : trained)
       if (SmallVector<Value> &group = shared[parameter.rateScale]; group.empty())
         group = optimizer.shared(
-            b, parameter.rateScale == 1 ? rateNow : b.scale(rateNow, parameter.rateScale),
-            count ? b.cast(count, builder.getF64Type()) : Value());
+            b, parameter.rateScale == 1 ? rateNow : b.scale(rateNow, parameter.rateScale), count);
     nameNew("optimizer");
     SmallVector<StepResult> told = std::exchange(results, {});
     SmallVector<StepResult> states;
@@ -374,8 +369,6 @@ private:
                                                 ArrayRef(names).slice(number * keptEach, keptEach)))
         states.push_back({value, name});
     }
-    if (count)
-      ownState.push_back({count, ::autopar::kStepCountState});
     for (StepResult &state : ownState)
       if (isFinite)
         state.value = unlessSkipped(state.value, argumentNamed(state.name));

@@ -3,8 +3,6 @@
 // state does; the scale is a shifted one, exact whatever its size.
 #include "autopar/Training/LossScaling.h"
 
-#include "autopar/Base/StepCountName.h"
-
 #include <cmath>
 
 using namespace mlir;
@@ -47,8 +45,8 @@ Result<LossScaling> LossScaling::parse(const std::string &text) {
 
 SmallVector<StringRef> LossScaling::stateNames() const {
   if (!dynamic)
-    return {::autopar::kSkippedStepsState};
-  return {::autopar::kSkippedStepsState, "loss_scale/doublings", "loss_scale/good_steps"};
+    return {"loss_scale/skipped_steps"};
+  return {"loss_scale/skipped_steps", "loss_scale/doublings", "loss_scale/good_steps"};
 }
 
 Value LossScaling::scale(FormulaBuilder &b, ValueRange state) const {

@@ -57,7 +57,6 @@ struct Adam : Optimizer {
 
   SmallVector<StringRef> stateNames() const override { return {"mean", "square"}; }
 
-  bool countsSteps() const override { return true; }
   /// The rate; rate / (1 - beta1^t); 1 / sqrt(1 - beta2^t).
   SmallVector<Value> shared(FormulaBuilder &b, Value rate, Value count) const override {
     auto correction = [&](double beta) {
@@ -125,7 +124,6 @@ struct Averaging : Optimizer {
     names.push_back(::autopar::kAverageState);
     return names;
   }
-  bool countsSteps() const override { return true; }
   /// Those of the optimizer, and the part of the average that is new.
   SmallVector<Value> shared(FormulaBuilder &b, Value rate, Value count) const override {
     SmallVector<Value> numbers = inner->shared(b, rate, count);

@@ -54,7 +54,8 @@ def test_a_plan_with_recomputation_trains_alike_in_less_memory(model, tmp_path, 
         (tmp_path / "edited.json").write_text(json.dumps(plan))
         again = build(model, tmp_path / "again.bin", 4, "--plan", str(tmp_path / "edited.json"))
         assert small_gpt2.losses(again, 5) == losses
-        assert max(memory(again)) < max(memory(kept))
+        less = [before - now for before, now in zip(memory(kept), memory(again))]  # of a rank; a stage may be cut so that nothing waits in it
+        assert min(less) >= 0 and max(less) > 0
 
 
 def test_a_plan_that_recomputes_what_does_not_exist_is_refused(model, tmp_path):

@@ -14,7 +14,6 @@
 // CHECK-SAME: %[[DOUBLINGS:arg[0-9]+]]: tensor<i64> {autopar.donated, autopar.name = "loss_scale/doublings"}
 // CHECK-SAME: %[[GOOD:arg[0-9]+]]: tensor<i64> {autopar.donated, autopar.name = "loss_scale/good_steps"}
 // CHECK-SAME: %[[MEAN:arg[0-9]+]]: tensor<4x4xf32> {autopar.donated, autopar.name = "w/mean"}
-// CHECK-SAME: %[[STEPS:arg[0-9]+]]: tensor<i64> {autopar.donated, autopar.name = "optimizer/steps"}
 // CHECK-SAME: autopar.name = "loss_scale/good_steps"{{.*}}autopar.evaluated, autopar.guard, autopar.metric, autopar.name = "loss"{{.*}}autopar.name = "loss_scale"{{.*}}autopar.name = "skipped_steps"
 // CHECK: %[[E:.*]] = autopar.constant {{.*}} dense<10> : tensor<i64>
 // CHECK: %[[SUM:.*]] = autopar.binary add %[[DOUBLINGS]], %[[E]]
@@ -26,10 +25,9 @@
 // CHECK: %[[SQUARE:.*]] = autopar.reduce sum {{.*}} dims [0, 1]
 // CHECK: %[[INF:.*]] = autopar.constant {{.*}} dense<0x7F800000> : tensor<f32>
 // CHECK: %[[FINITE:.*]] = autopar.compare lt %[[SQUARE]], %[[INF]]
-// CHECK: %[[STEP:.*]] = autopar.binary add %[[STEPS]], {{.*}} : tensor<i64>
-// CHECK: autopar.cast %[[STEP]] {{.*}} : tensor<i64> -> tensor<f64>
+// CHECK: %[[DONE:.*]] = autopar.cast %[[SKIPPED]] {{.*}} : tensor<i64> -> tensor<f64>
+// CHECK: autopar.binary sub {{.*}}, %[[DONE]]
 // CHECK: %[[W:.*]]:3 = autopar.update @adam %arg1, {{.*}}, %[[MEAN]], {{.*}}, %[[FINITE]] {autopar.id = "w/update"{{.*}}
-// CHECK: autopar.select %[[FINITE]], %[[STEP]], %[[STEPS]] {autopar.id = "state/update
 // CHECK: autopar.binary max {{.*}} : tensor<i64>
 // CHECK: return %[[W]]#0, %[[W]]#1, %[[W]]#2
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole programs in process: numbers, refusals, initializers, the C interface.
 #include "autopar/Runtime/Session.h"
-#include "../../lib/Runtime/checkpoint/CheckpointIndex.h"
 #include "SampleSession.h"
-#include "autopar/Base/StepCountName.h"
 #include "autopar/Runtime/CApi.h"
 
 #include <gtest/gtest.h>
@@ -286,42 +284,6 @@ TEST_F(SessionTest, OutputsOfOtherWeightsAreGoneOnceWeightsAreLoaded) {
   Status loaded = session->loadWeights(*Initializer::parse("ones"));
   ASSERT_TRUE(loaded.isOk()) << loaded.message();
   EXPECT_FALSE(session->output("y").isOk());
-}
-
-TEST_F(SessionTest, CheckpointsOfBeforeOptimizersCountedTheirStepsGiveTheCount) {
-  artifact::Contents counts = contents(1);
-  artifact::Program &program = counts.classes[0].program;
-  for (const char *state : {kStepCountState, kSkippedStepsState}) {
-    artifact::Buffer buffer;
-    buffer.name = state;
-    buffer.dtype = DataType::I64;
-    buffer.bytes = 8;
-    buffer.offset = program.arenaBytes[0];
-    program.arenaBytes[0] += 64;
-    program.buffers.push_back(buffer);
-    artifact::Port port;
-    port.role = artifact::Role::State;
-    port.name = state;
-    port.dtype = DataType::I64;
-    port.buffer = int32_t(program.buffers.size()) - 1;
-    program.ports.push_back(port);
-    counts.ranks[0].ports.push_back({{}, {}, 0});
-  }
-  auto session = open(counts);
-  ASSERT_TRUE(session);
-  int64_t skipped = 2, count = 0;
-  ASSERT_TRUE(session->setState(kSkippedStepsState, DataType::I64, {}, &skipped).isOk());
-  Status saved = saveCheckpoint(*session, folder + "/kept", {7, {}});
-  ASSERT_TRUE(saved.isOk()) << saved.message();
-  std::string file = folder + "/kept/step-00000007/index.json";
-  std::vector<uint8_t> bytes = readBytes(file);
-  auto index = CheckpointIndex::fromJson({bytes.begin(), bytes.end()});
-  ASSERT_EQ(index->tensors.erase(kStepCountState), 1u);
-  std::ofstream(file) << index->toJson();
-  auto loaded = loadNewestCheckpoint(*session, folder + "/kept");
-  ASSERT_TRUE(loaded.isOk()) << loaded.status().message();
-  ASSERT_TRUE(session->readState(kStepCountState, &count).isOk());
-  EXPECT_EQ(count, 7 - skipped);
 }
 
 TEST_F(SessionTest, RecordsEvents) {

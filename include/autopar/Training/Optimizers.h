@@ -19,11 +19,8 @@ public:
 
   /// Names of the tensors of the parameter's shape that are kept per parameter; they start at zero.
   virtual SmallVector<StringRef> stateNames() const = 0;
-  /// Whether shared() asks for `count`.
-  virtual bool countsSteps() const { return false; }
   /// Numbers that all parameters share (f64 scalars), from the learning rate and the number of this
-  /// step among those that changed something, counted from 1 (f64 scalars; `count` is null where
-  /// nothing asks for it).
+  /// step counted from 1 (f64 scalars).
   virtual SmallVector<Value> shared(FormulaBuilder &b, Value rate, Value count) const {
     return {rate};
   }

@@ -4,10 +4,8 @@
 #include "../data/MappedFile.h"
 #include "CheckpointIndex.h"
 #include "autopar/Base/ShapeText.h"
-#include "autopar/Base/StepCountName.h"
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 
 namespace autopar::runtime {
@@ -28,15 +26,10 @@ std::string typeText(DataType dtype, const std::vector<int64_t> &shape) {
   return std::string(name(dtype)) + " " + shapeText(shape);
 }
 
-/// Checkpoints of before optimizers counted their steps have no such tensor.
-bool lacksStepCount(const CheckpointIndex &index, const std::string &name) {
-  return name == kStepCountState && !index.tensors.contains(name);
-}
-
-/// Both have the same tensors, but for the count of steps.
+/// Both have the same tensors.
 Status fits(const CheckpointIndex &index, const Session &session) {
   for (const artifact::Port *state : session.reader().ports()) {
-    if (state->role != artifact::Role::State || lacksStepCount(index, state->name))
+    if (state->role != artifact::Role::State)
       continue;
     auto found = index.tensors.find(state->name);
     if (found == index.tensors.end())
@@ -47,8 +40,7 @@ Status fits(const CheckpointIndex &index, const Session &session) {
                               ", the program's is " + typeText(state->dtype, state->shape));
   }
   for (const auto &[tensorName, tensor] : index.tensors)
-    if (tensorName != kStepCountState &&
-        std::none_of(session.states().begin(), session.states().end(),
+    if (std::none_of(session.states().begin(), session.states().end(),
                      [&](const TensorSpec &state) { return state.name == tensorName; }))
       return Status::badInput("it has a tensor " + tensorName + ", the program has none");
   return Status::ok();
@@ -87,16 +79,6 @@ Status fill(Session &session, const std::string &path, const CheckpointIndex &in
     files[file] = mapped.take();
   }
   return session.setStates([&](const StateBox &state, void *out) {
-    if (lacksStepCount(index, state.name)) {
-      // All steps but those that loss scaling skipped: so the programs of that time counted.
-      int64_t skipped = 0;
-      if (auto tensor = index.tensors.find(kSkippedStepsState); tensor != index.tensors.end())
-        for (const CheckpointPiece &piece : tensor->second.pieces)
-          std::memcpy(&skipped, files.at(piece.file)->data() + piece.begin, sizeof(skipped));
-      int64_t count = index.info.step - skipped;
-      std::memcpy(out, &count, sizeof(count));
-      return Status::ok();
-    }
     for (const CheckpointPiece &piece : index.tensors.at(state.name).pieces)
       copyOverlap(files.at(piece.file)->data() + piece.begin, piece, state.box,
                   byteSize(state.dtype), out);
