@@ -53,7 +53,7 @@ def some(*extents: Tuple[int, int]) -> List[Dict[str, int]]:
 
 
 @pytest.mark.parametrize("ranks,options", [(1, []), (2, []), (2, ["--mesh", "tensor=2"]), (4, ["--mesh", "data=2,tensor=2"]), (2, ["--stages", "2"]),
-                                           (3, ["--mesh", "data=3"])])
+                                           (3, ["--mesh", "data=3"]), (2, ["--stages", "2", "--micro-batches", "2"])])
 @pytest.mark.parametrize("name", ["gpt2-124m", "bert-base", "llama3-8b"])
 def test_one_program_takes_any_batch_and_length(tmp_path: pathlib.Path, name: str, ranks: int, options: List[str]) -> None:
     model, path = tmp_path / "model.onnx", tmp_path / "any.bin"
@@ -176,6 +176,46 @@ def test_what_needs_the_end_is_refused(tmp_path: pathlib.Path, name: str) -> Non
     with pytest.raises(autopar.Error, match=text):
         autopar.compile(model, tmp_path / "g.bin", bind={"seq": (2, 9)}, options=["--quiet"])
     assert not (tmp_path / "g.bin").exists()
+
+
+def test_a_number_that_two_ranges_decide_is_refused(tmp_path: pathlib.Path) -> None:
+    nodes = [node("ReduceSum", ["x"], "sum", keepdims=0), node("Size", ["x"], "size"), node("Cast", ["size"], "number", to=1), node("Div", ["sum", "number"], "y")]
+    model = graph(tmp_path, nodes, {"x": ["batch", "seq", 6]}, ["y"])
+    with pytest.raises(autopar.Error, match="it and another range decide one number"):
+        autopar.compile(model, tmp_path / "g.bin", bind={"batch": (1, 4), "seq": (1, 9)}, options=["--quiet"])
+    autopar.compile(model, tmp_path / "g.bin", bind={"batch": 4, "seq": (1, 9)}, options=["--quiet"])
+    with autopar.Session(tmp_path / "g.bin") as session:
+        assert_as_onnxruntime(model, session, some((4, 9), (4, 2)), 1e-5)
+
+
+def test_a_dimension_of_two_ranges_is_refused(tmp_path: pathlib.Path) -> None:
+    model = graph(tmp_path, [node("Softmax", ["x"], "y", axis=1), node("Relu", ["z"], "r")], {"x": [3, "past + seq"], "z": ["past", "seq"]}, ["y", "r"])
+    with pytest.raises(autopar.Error, match="dimension 1 of an input is made of it and another range"):
+        autopar.compile(model, tmp_path / "g.bin", bind={"past": (1, 4), "seq": (1, 9)}, options=["--quiet"])
+
+
+def test_a_range_that_leaves_nothing_is_refused(tmp_path: pathlib.Path) -> None:
+    nodes, constants = GRAPHS["all but the last"]
+    model = graph(tmp_path, nodes, {"x": [3, "seq", 6]}, ["y"], {key: array.astype(np.int64) for key, array in constants.items()})
+    with pytest.raises(autopar.Error, match="has no positions where it is 1; begin the range above"):
+        autopar.compile(model, tmp_path / "g.bin", bind={"seq": (1, 9)}, options=["--quiet"])
+
+
+def test_rows_that_two_masks_hide_whole_are_those_of_the_length(tmp_path: pathlib.Path) -> None:
+    """A triangle and a mask by the least float: where both hide all of a row, it is the mean of all columns that there are."""
+    triangle = np.tril(np.ones((16, 16), bool))
+    nodes = [node("Shape", ["x"], "n", start=1, end=2), node("Concat", ["n", "n"], "nn", axis=0), node("Slice", ["triangle", "zeros", "nn"], "seen"),
+             node("Transpose", ["x"], "t", perm=[0, 2, 1]), node("MatMul", ["x", "t"], "s"), node("Where", ["seen", "s", "least"], "masked"),
+             node("Add", ["masked", "z"], "both"), node("Softmax", ["both"], "w", axis=2), node("MatMul", ["w", "x"], "y")]
+    constants = {"triangle": triangle, "zeros": np.array([0, 0]), "least": np.array(np.finfo(np.float32).min)}
+    model = graph(tmp_path, nodes, {"x": [2, "seq", 6], "z": [2, 1, "seq"]}, ["y"], constants)
+    autopar.compile(model, tmp_path / "g.bin", bind={"seq": (2, 9)}, options=["--quiet"])
+    reference = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+    for seq in (9, 5, 3):
+        inputs = {"x": np.random.default_rng(seq).standard_normal((2, seq, 6)).astype(np.float32), "z": np.zeros((2, 1, seq), np.float32)}
+        inputs["z"][0, 0, :2] = np.finfo(np.float32).min  # what the first two rows see
+        with autopar.Session(tmp_path / "g.bin") as session:
+            np.testing.assert_allclose(session.run(inputs)["y"], reference.run(None, inputs)[0], rtol=1e-4, atol=1e-5)
 
 
 # ---- What a step is given ----------------------------------------------------------------------------------------------------------

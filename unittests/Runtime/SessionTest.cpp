@@ -126,6 +126,20 @@ TEST_F(SessionTest, ARankThatThrowsFailsAndTheOthersDoNotWaitForIt) {
   }
 }
 
+/// Packs a matrix [64, 4096] for products of four rows.
+artifact::Instruction packWide(int32_t from, int32_t to) {
+  artifact::MatmulGeometry geometry;
+  geometry.a = {{4, 64}, {64, 1}};
+  geometry.b = {{64, 4096}, {4096, 1}};
+  geometry.c = {{4, 4096}, {4096, 1}};
+  geometry.packedB = true;
+  artifact::Instruction pack;
+  pack.id = "wide/pack";
+  pack.queue = artifact::Queue::Compute;
+  pack.payload = artifact::Pack{from, to, geometry};
+  return pack;
+}
+
 /// The second layout needs more memory than the first, for which there is none planned either.
 TEST_F(SessionTest, PackedWeightsOfTwoLayoutsInOneBuffer) {
   artifact::Contents packed = contents(1);
@@ -139,15 +153,7 @@ TEST_F(SessionTest, PackedWeightsOfTwoLayoutsInOneBuffer) {
   program.buffers.push_back(wide);
   program.buffers[2].bytes = 64; // "w1.packed"
   program.buffers[2].shape = {64};
-  artifact::MatmulGeometry geometry;
-  geometry.a = {{4, 64}, {64, 1}};
-  geometry.b = {{64, 4096}, {4096, 1}};
-  geometry.c = {{4, 4096}, {4096, 1}};
-  geometry.packedB = true;
-  artifact::Instruction pack;
-  pack.id = "wide/pack";
-  pack.queue = artifact::Queue::Compute;
-  pack.payload = artifact::Pack{int32_t(program.buffers.size() - 1), 2, geometry};
+  artifact::Instruction pack = packWide(int32_t(program.buffers.size() - 1), 2);
   auto &load = program.entries[0].instructions;
   load.insert(load.begin(), pack);
   load.back().after = {1};
@@ -172,17 +178,8 @@ TEST_F(SessionTest, WeightsThatAStepPacksIntoLentMemoryGetTheirOwn) {
       program.arenaBytes[0] += buffer.bytes;
       program.buffers.push_back(buffer);
     }
-    artifact::MatmulGeometry geometry;
-    geometry.a = {{4, 64}, {64, 1}};
-    geometry.b = {{64, 4096}, {4096, 1}};
-    geometry.c = {{4, 4096}, {4096, 1}};
-    geometry.packedB = true;
-    artifact::Instruction pack;
-    pack.id = "wide/pack";
-    pack.queue = artifact::Queue::Compute;
     int32_t last = int32_t(program.buffers.size()) - 1;
-    pack.payload = artifact::Pack{last - 1, last, geometry};
-    program.entries[1].instructions.push_back(pack);
+    program.entries[1].instructions.push_back(packWide(last - 1, last));
     return result;
   };
   auto first = open(packing(128));

@@ -67,6 +67,13 @@ private:
     return builder.getArrayAttr(all);
   }
 
+  static bool hasDim(Attribute list, int64_t dim) {
+    auto entries = dyn_cast_or_null<ArrayAttr>(list);
+    return entries && llvm::any_of(entries, [&](Attribute each) {
+             return cast<IntegerAttr>(cast<DictionaryAttr>(each).get("dim")).getInt() == dim;
+           });
+  }
+
   LogicalResult markArgument(BlockArgument a, BlockArgument b) {
     matching[a] = b;
     auto type = cast<RankedTensorType>(a.getType()),
@@ -79,6 +86,12 @@ private:
         continue;
       int64_t least = type.getDimSize(dim) - (extent.most - extent.least);
       unsigned number = a.getArgNumber();
+      if (hasDim(function.getArgAttr(number, kVaryingAttribute), dim))
+        return refuse(a.getLoc()) << "dimension " << dim
+                                  << " of an input is made of it and another range";
+      if (least < 1)
+        return refuse(a.getLoc()) << "dimension " << dim << " of an input has no positions where "
+                                  << "it is " << extent.least << "; begin the range above";
       function.setArgAttr(number, kVaryingAttribute,
                           extended(function.getArgAttr(number, kVaryingAttribute),
                                    entry({{"dim", dim}, {"least", least}})));
@@ -113,6 +126,9 @@ private:
         return refuse(op) << "dimension " << dim << " has " << type.getDimSize(dim)
                           << " positions where it is " << extent.most << " and "
                           << otherType.getDimSize(dim) << " where it is " << extent.other;
+      if (*growth && type.getDimSize(dim) <= **growth * (extent.most - extent.least))
+        return refuse(op) << "dimension " << dim << " has no positions where it is " << extent.least
+                          << "; begin the range above";
       if (*growth)
         op.setAttr(kVariesAttribute,
                    extended(op.getAttr(kVariesAttribute),
@@ -122,6 +138,10 @@ private:
   }
 
   LogicalResult compareAttributes(Operation &a, Operation &b) {
+    for (NamedAttribute attribute : b.getAttrDictionary())
+      if (!a.hasAttr(attribute.getName()))
+        return refuse(a) << "it decides the attribute '" << attribute.getName() << "' of "
+                         << a.getName();
     for (NamedAttribute attribute : a.getAttrDictionary()) {
       StringRef name = attribute.getName();
       Attribute theirs = b.getAttr(name);
@@ -164,6 +184,8 @@ private:
       return refuse(*a) << "a constant differs that is not read";
     if (agreeInCommon(ours, theirs))
       return success();
+    if (a->hasAttr(kDecidesAttribute))
+      return refuse(*a) << "it and another range decide one number that the model computes with";
     if (ours.isSplat() && theirs.isSplat())
       if (StringRef rule =
               ruleOf(numberOf(ours), numberOf(theirs), isa<FloatType>(ours.getElementType()));

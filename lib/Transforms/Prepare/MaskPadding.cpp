@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pass autopar-mask-padding: where operations combine positions along an extent that varies,
 // what stands behind its end is replaced by what changes nothing.
+#include "CompositeMatching.h"
 #include "MovedPositions.h"
 #include "TriangleMask.h"
 
@@ -9,6 +10,8 @@
 #include "autopar/Transforms/Passes.h"
 #include "autopar/Transforms/VaryingExtents.h"
 #include "llvm/ADT/TypeSwitch.h"
+
+#include <cmath>
 
 namespace mlir::autopar {
 #define GEN_PASS_DEF_MASKPADDINGPASS
@@ -105,13 +108,15 @@ private:
   }
 
   /// Whether the result is zero wherever what varies in an operand is.
-  bool staysZero(Operation *op) const {
+  static bool staysZero(OpOperand &operand) {
+    Operation *op = operand.getOwner();
     if (isa<ReshapeOp, TransposeOp, CastOp, BroadcastOp>(op))
       return true;
     // What guards a softmax: zero, or the softmax.
     auto select = dyn_cast<SelectOp>(op);
-    return select && (isIdentity(select.getOnTrue(), ReductionKind::Sum) ||
-                      isIdentity(select.getOnFalse(), ReductionKind::Sum));
+    return select && operand.getOperandNumber() > 0 &&
+           (isIdentity(select.getOnTrue(), ReductionKind::Sum) ||
+            isIdentity(select.getOnFalse(), ReductionKind::Sum));
   }
 
   LogicalResult follow(Operation *op, bool isIndexed = false) {
@@ -145,7 +150,7 @@ private:
     if (factor.kind == FactorKind::PassThrough && isGivenByOthers(operand, rule, varying, *place))
       return success();
     if (factor.kind == FactorKind::PassThrough) {
-      passed.isZero &= staysZero(op);
+      passed.isZero &= staysZero(operand);
       passOn(op, rule, *place, passed);
       return success();
     }
@@ -221,7 +226,10 @@ private:
       bool repeats = repeatsAlong(result, dim);
       if (repeats)
         repeated.insert({result, dim});
-      if (!isKnown && times == 1 && isa<ConstantOp, IotaOp, BroadcastOp, SliceOp>(op))
+      bool hasOther = llvm::any_of(list, [&](const Varying &varying) {
+        return varying.dim == dim && varying.extent != extent;
+      });
+      if (!isKnown && times == 1 && !hasOther && isa<ConstantOp, IotaOp, BroadcastOp, SliceOp>(op))
         dims.add(result, {extent, dim, size});
       else if (!isKnown && repeats)
         continue;
@@ -306,31 +314,35 @@ private:
         columns.dim == rows + 1 && llvm::any_of(dims.of(scores), [&](const Varying &varying) {
           return varying.isSamePlace({columns.extent, rows, columns.size, columns.inner});
         });
+    // Of a row of which another mask hides all that the triangle does not, what a number hides
+    // counts as much as the rest; infinity hides it all the same.
+    bool byNumber = false, byInfinity = false, isMaskedElse = false;
     while (isSquare && scores) {
       if (auto select = scores.getDefiningOp<SelectOp>()) {
-        if (isForbidden(select.getOnFalse()) && triangles.triangleOf(select.getCondition()))
-          return true;
-        scores = isForbidden(select.getOnFalse()) ? select.getOnTrue() : Value();
-      } else if (auto sum = scores.getDefiningOp<BinaryOp>();
-                 sum && sum.getKind() == BinaryKind::Add) {
-        if (triangles.triangleOfBias(sum.getLhs()) || triangles.triangleOfBias(sum.getRhs()))
-          return true;
-        scores = sum.getLhs();
+        double fill = splatValue(select.getOnFalse()).value_or(0);
+        if (fill > kForbidden)
+          break;
+        if (!triangles.triangleOf(select.getCondition()))
+          isMaskedElse = true;
+        else
+          (std::isinf(fill) ? byInfinity : byNumber) = true;
+        scores = select.getOnTrue();
+      } else if (BinaryOp sum = asBinary(scores, BinaryKind::Add)) {
+        bool isLeft = triangles.triangleOfBias(sum.getLhs()).has_value();
+        if (isLeft || triangles.triangleOfBias(sum.getRhs()))
+          byNumber = true;
+        else
+          isMaskedElse = true;
+        scores = isLeft ? sum.getRhs() : sum.getLhs();
+      } else if (auto scaled = withNumber(scores, BinaryKind::Mul)) {
+        scores = scaled->first;
+      } else if (auto divided = withNumber(scores, BinaryKind::Div)) {
+        scores = divided->first;
       } else {
-        return false;
+        break;
       }
     }
-    return false;
-  }
-
-  static bool isForbidden(Value value) {
-    while (auto broadcast = value.getDefiningOp<BroadcastOp>())
-      value = broadcast.getInput();
-    auto constant = value.getDefiningOp<ConstantOp>();
-    auto dense =
-        constant ? dyn_cast<DenseFPElementsAttr>(constant.getValue()) : DenseFPElementsAttr();
-    return dense && dense.isSplat() &&
-           dense.getSplatValue<APFloat>().convertToDouble() <= kForbidden;
+    return byInfinity || (byNumber && !isMaskedElse);
   }
 
   /// Scores behind the end are replaced; but a library that adds -inf to them needs numbers, so the

@@ -35,7 +35,7 @@ LogicalResult MovedPositions::follow(SliceOp slice) {
     moves |= movesHere;
   }
   if (ArrayRef<Attribute> moved = entriesOf(slice->getAttr(kMovesAttribute));
-      !moves && !moved.empty())
+      moved.size() != (moves ? 1 : 0))
     return refuseToVary(slice, cast<DictionaryAttr>(moved.front()).getAs<StringAttr>("extent"))
            << "starts where it says, in what does not follow it";
   return success();
@@ -91,7 +91,7 @@ LogicalResult MovedPositions::follow(ConcatOp concat) {
       int64_t all = concat.getType().getDimSize(dim);
       bool isLast = number + 1 == concat.getInputs().size();
       if (varying.dim != dim)
-        dims.add(concat.getResult(), varying);
+        dims.add(concat.getResult(), varying.withoutZeros());
       else if (isLast && varying.isAllOf(input))
         dims.add(concat.getResult(), {varying.extent, dim, all});
       else if (number == 0 && varying.isAllOf(input) && !variesBehind(concat))
@@ -108,7 +108,7 @@ LogicalResult MovedPositions::follow(PadOp pad) {
     int64_t size = pad.getInput().getType().getDimSize(varying.dim),
             padded = pad.getType().getDimSize(varying.dim);
     if (padded == size) {
-      dims.add(pad.getResult(), varying);
+      dims.add(pad.getResult(), varying.withoutZeros());
       continue;
     }
     if (!varying.isAllOf(pad.getInput()))
@@ -188,7 +188,7 @@ LogicalResult MovedPositions::countFromEnd(Operation *op, OpOperand &indices,
   Value counted =
       mask.named(SelectOp::create(builder, loc, type, isNegative, moved, given), op, "from_end");
   for (const Varying &each : dims.of(given))
-    dims.add(counted, {each.extent, each.dim, each.size, each.inner});
+    dims.add(counted, each.withoutZeros());
   indices.set(counted);
   return success();
 }

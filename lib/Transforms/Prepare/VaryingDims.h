@@ -23,6 +23,12 @@ struct Varying {
     return extent == other.extent && dim == other.dim && size == other.size &&
            inner == other.inner && tail == other.tail;
   }
+  /// The same, where nothing is known of what stands behind the end.
+  Varying withoutZeros() const {
+    Varying other = *this;
+    other.isZero = false;
+    return other;
+  }
   /// Whether it is all of its dimension of a value.
   bool isAllOf(Value value) const {
     return inner == 1 && cast<RankedTensorType>(value.getType()).getDimSize(dim) == size;
