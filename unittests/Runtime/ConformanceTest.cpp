@@ -320,6 +320,33 @@ TEST(Gloo, SocketsOfOthersKeepTheirTimeouts) {
   EXPECT_EQ(limitMs, 0u);
   close(other);
 }
+
+/// Rank 0 listens for a peer of an address behind its own, which has died and never comes.
+TEST(Gloo, APeerThatFailsEndsTheWaitForItsConnection) {
+  auto rendezvous = createInProcessRendezvous(2);
+  std::thread peer([&] {
+    auto listens = rendezvous[1]->get("gloo/0/1", std::chrono::seconds(30));
+    ASSERT_TRUE(listens.isOk()) << listens.status().message();
+    std::string address = listens.take();
+    sockaddr_in own;
+    size_t begin = address.find('\0') + 1;
+    ASSERT_GE(address.size(), begin + sizeof(own));
+    std::memcpy(&own, address.data() + begin, sizeof(own));
+    ASSERT_EQ(own.sin_family, AF_INET);
+    own.sin_port = 0xFFFF;
+    std::memcpy(address.data() + begin, &own, sizeof(own));
+    ASSERT_TRUE(rendezvous[1]->put("gloo/1/0", address).isOk());
+    std::this_thread::sleep_for(std::chrono::milliseconds(300)); // it waits in Gloo by now
+    rendezvous[1]->fail(Status::badInput("disk on fire"));
+  });
+  auto begin = std::chrono::steady_clock::now();
+  auto transport =
+      loadTransport("gloo", {0, 2, rendezvous[0].get(), "127.0.0.1", std::chrono::seconds(60)});
+  peer.join();
+  ASSERT_FALSE(transport.isOk());
+  EXPECT_EQ(transport.status().message(), "rank 1 failed: disk on fire");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+}
 #endif
 
 TEST(InProcess, AbortNamesTheRank) {

@@ -41,6 +41,14 @@ TEST(InProcessRendezvous, NobodyPublishes) {
   EXPECT_EQ(message(ranks[0]->get("key", 1ms)), "rank 1 failed: disk on fire");
 }
 
+TEST(ExplainLoss, TheVerdictThatComesSoonSaysWhoDied) {
+  int asked = 0;
+  auto verdict = [&] { return ++asked < 3 ? Status::ok() : Status::peerLost("rank 1 is gone"); };
+  EXPECT_EQ(explainLoss(Status::peerLost("it broke"), verdict).message(), "rank 1 is gone");
+  EXPECT_EQ(explainLoss(Status::badInput("disk on fire"), verdict).message(), "disk on fire");
+  EXPECT_EQ(asked, 3);
+}
+
 class FileRendezvousTest : public ::testing::Test {
 protected:
   std::string folder = ::testing::TempDir() + "autopar-meet-" + std::to_string(getpid());

@@ -47,6 +47,10 @@ public:
   virtual void leave() = 0;
 };
 
+/// Why a connection was lost: one that breaks does not say who died, and the verdict soon does.
+/// Waits for it some seconds; `status` where there is none, and where it is another failure.
+Status explainLoss(const Status &status, const std::function<Status()> &verdict);
+
 /// Rank 0 listens on `port` of `host`, the others connect. Mismatch when ranks disagree about the
 /// world size or a rank number comes twice.
 Result<std::unique_ptr<Rendezvous>> createTcpRendezvous(const std::string &host, uint16_t port,

@@ -6,6 +6,7 @@
 #include "autopar/Artifact/Verify.h"
 #include "autopar/Runtime/CudaDevice.h"
 #include "autopar/Runtime/KernelLibrary.h"
+#include "autopar/Runtime/Rendezvous.h"
 
 #include <algorithm>
 #include <cstring>
@@ -21,8 +22,6 @@ namespace {
 constexpr int32_t kMaxWorkersPerCore = 16;
 constexpr auto kWaitLimit = std::chrono::microseconds(200);
 constexpr auto kVerdictInterval = std::chrono::milliseconds(100);
-/// How long a broken connection waits for the rendezvous to name the dead rank.
-constexpr auto kVerdictPatience = std::chrono::seconds(4);
 
 int32_t coreCount() {
   cpu_set_t set;
@@ -258,17 +257,9 @@ Status Session::State::checkOthers(LocalRank &rank, std::chrono::steady_clock::t
   return rank.communicatorOfSteps().check().at(placeOf(rank));
 }
 
-/// A broken connection does not say who died; the rendezvous soon does.
-Status Session::State::explain(LocalRank &rank, Status status) {
-  if (status.code() != StatusCode::PeerLost || !options.verdict)
-    return status;
-  auto end = std::chrono::steady_clock::now() + kVerdictPatience;
-  while (std::chrono::steady_clock::now() < end) {
-    if (Status verdict = options.verdict(); !verdict.isOk())
-      return verdict.at(placeOf(rank));
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return status;
+Status Session::State::explain(LocalRank &rank, const Status &status) {
+  return options.verdict ? explainLoss(status, [&] { return options.verdict().at(placeOf(rank)); })
+                         : status;
 }
 
 Status Session::State::waitFor(LocalRank &rank, Token token) {

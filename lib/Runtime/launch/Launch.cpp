@@ -277,9 +277,9 @@ Result<World> joinWorld(const LaunchedRank &launch, const LaunchOptions &options
   world.rendezvous = rendezvous.take();
   auto connected = connectByGloo(launch, *world.rendezvous, options);
   if (!connected) {
-    Status verdict = world.rendezvous->verdict();
-    world.rendezvous->fail(connected.status());
-    return verdict.isOk() ? connected.status() : verdict;
+    Status why = explainLoss(connected.status(), [&] { return world.rendezvous->verdict(); });
+    world.rendezvous->fail(why);
+    return why;
   }
   world.transport = connected.take();
   return world;

@@ -27,6 +27,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdexcept>
+#include <stop_token>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -52,6 +53,7 @@ public:
 
   Status connect() {
     AUTOPAR_RETURN_IF_ERROR(publish());
+    std::jthread watching([this](std::stop_token stop) { endWithVerdict(std::move(stop)); });
     for (int32_t peer = 0; peer < size; ++peer)
       if (peer != rank)
         AUTOPAR_RETURN_IF_ERROR(connectTo(peer));
@@ -89,6 +91,21 @@ private:
     return Status::ok();
   }
 
+  /// Gloo waits for a peer that does not come any more until its time is up, unless the pair
+  /// closes.
+  void endWithVerdict(std::stop_token stop) {
+    std::mutex mutex;
+    std::condition_variable_any changed;
+    std::unique_lock lock(mutex);
+    while (options.rendezvous->verdict().isOk())
+      if (changed.wait_for(lock, stop, std::chrono::milliseconds(50),
+                           [&] { return stop.stop_requested(); }))
+        return;
+    for (int32_t peer = 0; peer < size; ++peer)
+      if (peer != rank)
+        transportContext_->getPair(peer)->close();
+  }
+
   Status connectTo(int32_t peer) {
     auto listens = options.rendezvous->get(keyOf(peer, rank), options.timeout);
     if (!listens)
@@ -103,7 +120,7 @@ private:
           "; firewalls have to let the hosts connect at every port, and AUTOPAR_HOST names the "
           "address of a host that the others reach");
     }
-    return Status::ok();
+    return options.rendezvous->verdict(); // a pair that closed counts as connected
   }
 };
 
