@@ -202,13 +202,15 @@ private:
     }
     ::autopar::Plan *plan = &*found.plan;
     ::autopar::PlanDetails *details = &found.details;
-    details->memoryLimit = lowerOptions.memoryLimit;
+    plan->believed.memoryLimit = lowerOptions.memoryLimit;
     if (isGiven) { // what its file says of times may be of another plan
       plan->believed.stepUs = details->believed.stepUs + plan->believed.recomputeUs;
       plan->believed.kernelsUs = 0;
       plan->believed.inParts = 0;
     }
     plan->believed.time = details->believed.time;
+    plan->believed.axes = details->believed.axes;
+    plan->believed.state = details->believed.state;
     if (plan->believed.recomputeUs > 0)
       plan->believed.time.push_back({"recompute", {}, plan->believed.recomputeUs, 0});
     if (plan->recompute.empty() && !found.isJudged)

@@ -2,11 +2,18 @@
 // A plan in words.
 #include "autopar/Pipelines/Compile.h"
 #include "autopar/Plan/Plan.h"
+#include "autopar/Report/FoldedNames.h"
+#include "autopar/Report/PlanWords.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using ::autopar::AxisList;
+using ::autopar::bytesWords;
+using ::autopar::percentWords;
 using ::autopar::Plan;
+using ::autopar::timeWords;
 
 static void printAxes(llvm::raw_ostream &out, const AxisList &axes) {
   out << (axes.empty() ? "-" : "");
@@ -17,16 +24,31 @@ static bool splitsAnything(ArrayRef<AxisList> lists) {
   return llvm::any_of(lists, [](const AxisList &axes) { return !axes.empty(); });
 }
 
-/// Values or ops with the same split are told once, with their number.
+/// Values or ops with the same split are told once, equal layers as one.
 static void printSplits(llvm::raw_ostream &out, StringRef title,
                         const std::map<std::string, std::vector<std::string>> &bySplit) {
   constexpr size_t shown = 4;
   if (!bySplit.empty())
     out << title << ":\n";
   for (const auto &[split, names] : bySplit) {
+    std::vector<std::pair<std::string, size_t>> folded;
+    llvm::StringMap<size_t> places;
+    for (const std::string &name : names) {
+      std::string pattern = ::autopar::foldedName(name);
+      auto [place, isNew] = places.try_emplace(pattern, folded.size());
+      if (isNew)
+        folded.emplace_back(name, 0);
+      auto &[first, count] = folded[place->second];
+      if (++count > 1)
+        first = pattern;
+    }
     out << "  [" << split << "]  ";
-    llvm::interleaveComma(ArrayRef(names).take_front(shown), out);
-    if (names.size() > shown)
+    llvm::interleaveComma(ArrayRef(folded).take_front(shown), out, [&](const auto &group) {
+      out << group.first;
+      if (group.second > 1)
+        out << " (" << group.second << ")";
+    });
+    if (folded.size() > shown)
       out << ", ... (" << names.size() << " in all)";
     out << "\n";
   }
@@ -40,65 +62,132 @@ static std::string splitText(const std::vector<AxisList> &lists) {
   return text;
 }
 
-/// "<what>: N <kind>", which the next line names, as far as they are few.
-static void printNamed(llvm::raw_ostream &out, const std::string &what, StringRef kind,
-                       ArrayRef<std::string> names, const std::string &gain = "") {
-  constexpr size_t shown = 12;
-  if (names.empty())
-    return;
-  out << what << ": " << names.size() << " " << kind << gain << ":\n  ";
-  llvm::interleaveComma(names.take_front(shown), out);
-  out << (names.size() > shown ? ", ...\n" : "\n");
+/// The first names of a list, equal layers as one.
+static void printNames(llvm::raw_ostream &out, StringRef title, ArrayRef<std::string> names) {
+  if (!names.empty())
+    printSplits(out, title, {{std::to_string(names.size()), names}});
 }
 
-static void printPlaces(llvm::raw_ostream &out, const Plan &plan) {
-  out << "cluster " << plan.clusterName << ", " << plan.deviceCount << " devices\n";
-  for (const ::autopar::Mesh &mesh : plan.meshes) {
-    out << "mesh " << mesh.name << ":";
-    for (const ::autopar::MeshAxis &axis : mesh.axes)
-      out << " " << axis.name << " = " << axis.size;
-    out << "\n";
+static void printHead(llvm::raw_ostream &out, const Plan &plan) {
+  const ::autopar::PlanBelief &believed = plan.believed;
+  out << plan.clusterName << ", " << plan.deviceCount << " devices";
+  if (believed.stepUs > 0)
+    out << ": " << timeWords(believed.kernelsUs > 0 ? believed.kernelsUs : believed.stepUs)
+        << " a step";
+  if (!believed.peakBytes.empty())
+    out << ", at most " << bytesWords(double(*llvm::max_element(believed.peakBytes)))
+        << " on a device";
+  if (believed.memoryLimit > 0)
+    out << " (limit " << bytesWords(double(believed.memoryLimit)) << ")";
+  out << "\n";
+}
+
+/// ": /h/0 to /h/8", where the model has layers.
+static std::string layersOf(ArrayRef<std::string> ops) {
+  std::map<std::string, std::vector<int64_t>> numbers; // by what is in front of them
+  for (StringRef name : ops) {
+    std::string pattern = ::autopar::foldedName(name);
+    size_t begin = pattern.find('*');
+    int64_t number = 0;
+    if (begin != std::string::npos &&
+        !name.substr(begin).take_while(llvm::isDigit).getAsInteger(10, number))
+      numbers[pattern.substr(0, begin)].push_back(number);
   }
-  if (plan.stages.size() < 2)
-    return;
-  out << llvm::formatv("{0} pipeline stages, schedule {1}, {2} micro-batches\n", plan.stages.size(),
-                       plan.schedule, plan.microBatches);
-  for (const ::autopar::PlanStage &stage : plan.stages)
-    out << llvm::formatv("  {0} on {1}: {2} operations, {3} to {4}\n", stage.name, stage.mesh,
-                         stage.ops.size(), stage.ops.front(), stage.ops.back());
+  auto most = llvm::max_element(
+      numbers, [](const auto &a, const auto &b) { return a.second.size() < b.second.size(); });
+  if (most == numbers.end())
+    return "";
+  auto text = [&](int64_t number) { return most->first + std::to_string(number); };
+  auto [from, to] = std::minmax_element(most->second.begin(), most->second.end());
+  return ": " + text(*from) + (*from == *to ? "" : " to " + text(*to));
 }
 
-static void printBelieved(llvm::raw_ostream &out, const ::autopar::PlanBelief &believed) {
-  out << llvm::formatv("believed step time {0:f1} us", believed.stepUs);
-  if (believed.lowerBoundUs > 0)
-    out << llvm::formatv(" (nothing below {0:f1} us is possible)", believed.lowerBoundUs);
+static void printSharing(llvm::raw_ostream &out, const Plan &plan) {
+  std::vector<::autopar::PlanWord> words = planWords(plan);
+  if (!words.empty())
+    out << "how work and memory are shared:\n";
+  for (const ::autopar::PlanWord &word : words)
+    out << llvm::formatv("  {0,-15} {1}\n", word.what, word.how);
+  if (plan.stages.size() > 1)
+    for (const ::autopar::PlanStage &stage : plan.stages)
+      out << llvm::formatv("  {0,-15} {1} operations on {2}{3}\n", stage.name, stage.ops.size(),
+                           stage.mesh, layersOf(stage.ops));
+}
+
+static void printPart(llvm::raw_ostream &out, double share, const std::string &amount,
+                      const std::string &what, StringRef sign = "") {
+  out << llvm::formatv("  {0,7}  {1,8}  {2}\n", (sign + percentWords(share)).str(), amount, what);
+}
+
+static void printTime(llvm::raw_ostream &out, const ::autopar::PlanBelief &believed) {
+  if (believed.time.empty())
+    return;
+  out << "the step, as the search counts it: " << timeWords(believed.stepUs);
+  if (double gap = believed.lowerBoundUs > 0 ? believed.stepUs / believed.lowerBoundUs - 1 : -1;
+      gap >= 0)
+    out << (gap < 5e-4 ? ", proven to be the best"
+                       : ", at most " + percentWords(gap) + " above the best possible");
   out << ", found by " << believed.engine << "\n";
-  if (believed.kernelsUs > 0)
-    out << llvm::formatv("the kernels that it becomes take {0:f1} us\n", believed.kernelsUs);
+  size_t others = 0;
+  double othersUs = 0;
+  for (const ::autopar::CostTerm &term : believed.time) {
+    std::string kind = term.kind;
+    llvm::replace(kind, '_', '-');
+    if (term.us >= 5e-4 * believed.stepUs)
+      printPart(out, term.us / believed.stepUs, timeWords(term.us),
+                kind + (term.axes.empty() ? "" : " over " + llvm::join(term.axes, "*")));
+    else if (++others)
+      othersUs += term.us;
+  }
+  if (others > 0)
+    printPart(out, othersUs / believed.stepUs, timeWords(othersUs),
+              std::to_string(others) + (others == 1 ? " other" : " others"));
   if (believed.inParts > 0)
-    out << llvm::formatv("{0} operations are computed in two parts: one computes while the other "
+    out << llvm::formatv("  {0} operations are computed in two parts: one computes while the other "
                          "communicates\n",
                          believed.inParts);
-  for (int64_t bytes : believed.peakBytes)
-    out << llvm::formatv("believed peak {0:f1} MiB per device\n", bytes / 1048576.0);
 }
 
-/// What is not kept in device memory until it is read again.
-static void printMemory(llvm::raw_ostream &out, const Plan &plan) {
-  std::string gain;
-  if (plan.believed.recomputeUs >= 0.05 || plan.believed.savedBytes > 0)
-    gain = llvm::formatv(", {0:f1} us of the step for {1:f1} MiB of the peak",
-                         plan.believed.recomputeUs, plan.believed.savedBytes / 1048576.0);
-  printNamed(out, "computed again in the backward pass", "operations", plan.recompute, gain);
-  printNamed(out, "in host memory from the forward to the backward pass", "operations",
-             plan.offloadActivations);
-  printNamed(out, "in host memory, fetched and stored in each step", "states", plan.offload);
+/// Parts of the mesh that holds most.
+static void printPeak(llvm::raw_ostream &out, const ::autopar::PlanBelief &believed) {
+  if (believed.memory.empty())
+    return;
+  const ::autopar::MemoryParts &most = *llvm::max_element(
+      believed.memory, [](const auto &a, const auto &b) { return a.total() < b.total(); });
+  out << "a device at its peak, operation by operation: " << bytesWords(double(most.total()))
+      << "\n";
+  for (auto [name, bytes] : {std::pair("parameters", most.parameters),
+                             {"optimizer state", most.optimizer},
+                             {"gradients", most.gradients},
+                             {"activations", most.activations},
+                             {"workspace", most.workspace}})
+    if (bytes > 0)
+      printPart(out, double(bytes) / double(most.total()), bytesWords(double(bytes)), name);
+}
+
+/// Cheapest first.
+static void printRejected(llvm::raw_ostream &out, const ::autopar::PlanBelief &believed) {
+  constexpr size_t shown = 8;
+  std::vector<::autopar::PlanAlternative> others = believed.alternatives;
+  llvm::stable_sort(others, [](const auto &a, const auto &b) { return a.stepUs < b.stepUs; });
+  if (!others.empty())
+    out << "rejected:\n";
+  for (const ::autopar::PlanAlternative &other : ArrayRef(others).take_front(shown))
+    printPart(out, std::abs(other.stepUs / believed.stepUs - 1), timeWords(other.stepUs),
+              other.change, other.stepUs < believed.stepUs ? "-" : "+");
+  if (others.size() > shown)
+    out << "  and " << others.size() - shown << " more, dearer ones (--explain=json)\n";
 }
 
 static void printShardings(llvm::raw_ostream &out, const Plan &plan) {
   std::map<std::string, std::vector<std::string>> values, ops;
+  // A parameter that a step hands on lies as it did.
+  auto isHandedOn = [&](StringRef name, const ::autopar::ValueSharding &sharding) {
+    auto before = name.consume_front("output:") ? plan.values.find(name.str()) : plan.values.end();
+    return before != plan.values.end() && before->second == sharding;
+  };
   for (const auto &[name, sharding] : plan.values)
-    if (splitsAnything(sharding.dims))
+    if (splitsAnything(sharding.dims) && !isHandedOn(name, sharding))
       values[splitText(sharding.dims)].push_back(name);
   for (const auto &[name, strategy] : plan.ops)
     if (splitsAnything(strategy.factors))
@@ -115,11 +204,14 @@ std::string mlir::autopar::explainPlan(StringRef planJson) {
     return "the plan cannot be read: " + plan.status().message() + "\n";
   std::string text;
   llvm::raw_string_ostream out(text);
-  printPlaces(out, *plan);
-  printBelieved(out, plan->believed);
-  printMemory(out, *plan);
+  printHead(out, *plan);
+  printSharing(out, *plan);
+  printTime(out, plan->believed);
+  printPeak(out, plan->believed);
+  printRejected(out, plan->believed);
   printShardings(out, *plan);
-  for (const ::autopar::PlanAlternative &alternative : plan->believed.alternatives)
-    out << llvm::formatv("rejected: {0}: {1:f1} us\n", alternative.change, alternative.stepUs);
+  printNames(out, "computed again in the backward pass", plan->recompute);
+  printNames(out, "in host memory from the forward to the backward pass", plan->offloadActivations);
+  printNames(out, "in host memory, fetched and stored in each step", plan->offload);
   return text;
 }

@@ -77,6 +77,23 @@ void appendLines(std::string &text, const Map &map) {
 
 //===-- the rest -----------------------------------------------------------------------------===//
 
+/// How work and state are shared.
+void addSharing(Json &result, const PlanBelief &belief) {
+  if (belief.memoryLimit > 0)
+    result["memory_limit"] = belief.memoryLimit;
+  for (const AxisUse &use : belief.axes)
+    result["axes"].push_back({{"axis", use.axis},
+                              {"samples", use.samples},
+                              {"positions", use.positions},
+                              {"experts", use.experts},
+                              {"model", use.model}});
+  for (const StateParts &state : belief.state)
+    result["state"].push_back({{"parameters", state.parameters},
+                               {"parameter_parts", state.parameterParts},
+                               {"optimizer", state.optimizer},
+                               {"optimizer_parts", state.optimizerParts}});
+}
+
 Json toJsonValue(const PlanBelief &belief) {
   Json alternatives = Json::array();
   for (const PlanAlternative &one : belief.alternatives)
@@ -109,6 +126,7 @@ Json toJsonValue(const PlanBelief &belief) {
                         {"workspace", parts.workspace}});
     result["memory"] = memory;
   }
+  addSharing(result, belief);
   return result;
 }
 
@@ -188,6 +206,31 @@ Status readParts(JsonFields &fields, PlanBelief &belief) {
   return Status::ok();
 }
 
+Status readSharing(JsonFields &fields, PlanBelief &belief) {
+  belief.memoryLimit = fields.integer("memory_limit", 0, kMostInteger, 0);
+  const nlohmann::json none = nlohmann::json::array();
+  const nlohmann::json &axes = fields.has("axes") ? fields.array("axes") : none;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    JsonFields one(axes[i], indexed("believed.axes", i));
+    auto share = [&](const char *key) { return one.number(key, 0, 1, 0); };
+    belief.axes.push_back(
+        {one.text("axis"), share("samples"), share("positions"), share("experts"), share("model")});
+    AUTOPAR_RETURN_IF_ERROR(one.finish());
+  }
+  const nlohmann::json &state = fields.has("state") ? fields.array("state") : none;
+  for (size_t i = 0; i < state.size(); ++i) {
+    JsonFields one(state[i], indexed("believed.state", i));
+    StateParts parts;
+    parts.parameters = one.integer("parameters", 0, kMostInteger, 0);
+    parts.optimizer = one.integer("optimizer", 0, kMostInteger, 0);
+    parts.parameterParts = one.number("parameter_parts", 1, kMost, 1);
+    parts.optimizerParts = one.number("optimizer_parts", 1, kMost, 1);
+    belief.state.push_back(parts);
+    AUTOPAR_RETURN_IF_ERROR(one.finish());
+  }
+  return Status::ok();
+}
+
 Result<PlanBelief> readBelief(const nlohmann::json &json) {
   JsonFields fields(json, "believed");
   PlanBelief belief;
@@ -215,8 +258,9 @@ Result<PlanBelief> readBelief(const nlohmann::json &json) {
     }
   }
   AUTOPAR_RETURN_IF_ERROR(readParts(fields, belief));
+  AUTOPAR_RETURN_IF_ERROR(readSharing(fields, belief));
   // Absent keys were not fetched above; name them, so that only unknown ones are refused.
-  for (const char *key : {"peak_bytes", "alternatives", "time", "memory"})
+  for (const char *key : {"peak_bytes", "alternatives", "time", "memory", "axes", "state"})
     if (!fields.has(key))
       fields.texts(key);
   AUTOPAR_RETURN_IF_ERROR(fields.finish());

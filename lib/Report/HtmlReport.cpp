@@ -10,6 +10,7 @@
 
 #include "ReportTemplate.h"
 #include "autopar/Report/FoldedNames.h"
+#include "autopar/Report/PlanWords.h"
 
 namespace autopar {
 namespace {
@@ -108,6 +109,13 @@ Json timelineOf(const std::vector<TimelineSlice> &slices) {
   return list;
 }
 
+Json wordsOf(const Plan &plan) {
+  Json list = Json::array();
+  for (const PlanWord &word : planWords(plan))
+    list.push_back(Json::array({word.what, word.how}));
+  return list;
+}
+
 /// The plan without its long lists: the rows tell them.
 Json headOf(const Plan &plan) {
   Plan head = plan;
@@ -126,7 +134,7 @@ std::string htmlReport(const ReportInput &input) {
                {"trains", input.trains},
                {"samples", input.samples},
                {"tokens", input.tokens},
-               {"memory_limit", input.details.memoryLimit},
+               {"words", wordsOf(input.plan)},
                {"host_bytes", input.details.hostBytes},
                {"plan", headOf(input.plan)},
                {"queues", input.details.queues},

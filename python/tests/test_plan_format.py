@@ -15,7 +15,7 @@ from autopar.tools import find_tool
 
 SCHEMA = json.loads((pathlib.Path(__file__).parents[2] / "docs" / "plan.schema.json").read_text())
 TYPES = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool}
-KNOWN = {"$ref", "$schema", "$defs", "title", "description", "oneOf", "const", "enum", "type", "minimum", "minItems", "required", "properties",
+KNOWN = {"$ref", "$schema", "$defs", "title", "description", "oneOf", "const", "enum", "type", "minimum", "maximum", "minItems", "required", "properties",
          "additionalProperties", "items"}
 
 
@@ -36,6 +36,8 @@ def violations(value: Any, schema: Dict[str, Any], place: str = "plan", root: Di
         return
     if isinstance(value, (int, float)) and value < schema.get("minimum", value):
         yield f"{place}: is below {schema['minimum']}"
+    if isinstance(value, (int, float)) and value > schema.get("maximum", value):
+        yield f"{place}: is above {schema['maximum']}"
     if isinstance(value, list):
         if len(value) < schema.get("minItems", 0):
             yield f"{place}: is too short"
@@ -80,6 +82,14 @@ def test_so_is_one_with_stages(model, tmp_path):
     done = compile_plan(model, "-o", tmp_path / "plan.json", "--stages", "2", "--micro-batches", "4", "--pipeline-schedule", "zero-bubble")
     assert done.returncode == 0, done.stderr
     assert list(violations(json.loads((tmp_path / "plan.json").read_text()), SCHEMA["$defs"]["plan"])) == []
+
+
+def test_so_is_one_that_computes_again_and_keeps_state_on_the_host(model, tmp_path):
+    done = compile_plan(model, "-o", tmp_path / "plan.json", "--recompute", "full", "--offload", "all")
+    assert done.returncode == 0, done.stderr
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert plan["recompute"] and plan["offload"]
+    assert list(violations(plan, SCHEMA["$defs"]["plan"])) == []
 
 
 def test_what_is_demanded_beside_a_plan_is_what_the_plan_has(model, plan, tmp_path):

@@ -8,6 +8,8 @@ import re
 import subprocess
 from typing import Any, Dict, List
 
+import numpy as np
+import onnx
 import pytest
 import small_gpt2
 
@@ -149,6 +151,57 @@ def test_a_plan_that_is_given_is_costed(model, tmp_path):
     costed = plan_of(model, tmp_path / "costed.json", "--plan", tmp_path / "given.json")
     assert costed["believed"]["step_us"] == pytest.approx(found["believed"]["step_us"], rel=1e-4)
     assert costed["believed"]["time"] == found["believed"]["time"] and costed["believed"]["memory"] == found["believed"]["memory"]
+
+
+def parts_over_data(model: pathlib.Path, plan: Dict[str, Any], suffix: str) -> float:
+    """Into how many parts the axis "data" cuts the parameters, or what the optimizer keeps of them, on average of the elements."""
+    sizes = {axis["name"]: axis["size"] for axis in next(iter(plan["meshes"].values()))["axes"]}
+    whole = held = 0.0
+    for parameter in (initializer for initializer in onnx.load(model).graph.initializer if initializer.data_type == onnx.TensorProto.FLOAT):
+        dims = plan["shard"].get(parameter.name + suffix, [])
+        elements = float(np.prod(parameter.dims))
+        whole += elements
+        held += elements / (sizes["data"] if any("data" in axes for axes in dims) else 1)
+    return whole / held
+
+
+@pytest.mark.parametrize("degrees, roles, words", [
+    ({"data": 4}, {"data": "samples"}, ["data = 4 +data parallel", "parameters +all .* on each rank that shares samples"]),
+    ({"data": 4, "zero": 1}, {"data": "samples"}, [r"optimizer state +1/.* \(as ZeRO-1 and 2 do\)", "not in parts +they would take .* of a device"]),
+    ({"data": 4, "zero": 3}, {"data": "samples"}, [r"parameters +1/.* \(as ZeRO-3 and FSDP do\)"]),
+    ({"tensor": 4}, {"tensor": "model"}, ["tensor = 4 +tensor parallel"]),
+    ({"context": 4}, {"context": "positions"}, ["context = 4 +context parallel"]),
+    ({"data": 2, "tensor": 2, "zero": 1}, {"data": "samples", "tensor": "model"}, ["data = 2 +data parallel", "tensor = 2 +tensor parallel"]),
+    ({"data": 2, "pipeline": 2, "micro_batch": 1}, {"data": "samples"},
+     ["pipeline +2 stages on 2 groups of ranks, schedule 1f1b, 4 micro-batches", "s1 .* operations on m1: /transformer/h."]),
+])
+def test_a_plan_is_told_in_the_words_of_its_degrees(model, tmp_path, degrees, roles, words):
+    (tmp_path / "degrees.json").write_text(json.dumps({"kind": "degrees", "version": 1, **degrees}))
+    # What zero permits is done where it is faster; this is held.
+    hold = ["--constrain", "transformer.h.*.mlp.c_fc.weight: [data, -]"] if degrees.get("zero") == 3 else []
+    said = run(model, "--bind", f"batch={small_gpt2.BATCH},seq={small_gpt2.SEQ}", "--ranks", 4, "--plan-only", "-o", tmp_path / "plan.json", *TRAIN,
+               "--plan", tmp_path / "degrees.json", "--explain", *hold)
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    for line in words:
+        assert re.search(f"^  {line}", said, re.M), said
+    uses = {use.pop("axis"): use for use in plan["believed"]["axes"]}
+    for axis, role in roles.items():
+        assert max(uses[axis], key=uses[axis].get) == role and uses[axis][role] > 0.5 and sum(uses[axis].values()) <= 1.0001
+    for state in plan["believed"]["state"]:
+        assert state["optimizer"] == pytest.approx(2 * state["parameters"], rel=0.05)
+        if len(plan["stages"]) == 1 and "data" in roles:
+            assert state["parameter_parts"] == pytest.approx(parts_over_data(model, plan, ""), rel=0.05)
+            assert state["optimizer_parts"] == pytest.approx(parts_over_data(model, plan, "/mean"), rel=0.05)
+
+
+def test_the_parts_of_a_step_and_of_its_peak_are_told(model, tmp_path):
+    said = run(model, "--bind", f"batch={small_gpt2.BATCH},seq={small_gpt2.SEQ}", "--ranks", 4, "--plan-only", "-o", tmp_path / "plan.json", *TRAIN,
+               "--emit-alternatives", tmp_path / "others", "--explain")
+    believed = json.loads((tmp_path / "plan.json").read_text())["believed"]
+    parts = {title: [float(line.split(" %")[0]) for line in lines.splitlines()] for title, lines in re.findall(r"^(the step|a device|rejected).*:.*\n((?:  .*\n)+)", said, re.M)}
+    assert sum(parts["the step"]) == pytest.approx(100, abs=0.5) and sum(parts["a device"]) == pytest.approx(100, abs=1)
+    dearer = sorted(100 * (other["step_us"] / believed["step_us"] - 1) for other in believed["alternatives"])
+    assert parts["rejected"] == pytest.approx(dearer, abs=0.6)
 
 
 def test_compare_tells_what_differs(model, tmp_path):

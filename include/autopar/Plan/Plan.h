@@ -66,6 +66,26 @@ struct MemoryParts {
   bool operator==(const MemoryParts &) const = default;
 };
 
+/// What an axis divides: shares of the time of a step's operations. Its ranks do the rest alike.
+struct AxisUse {
+  std::string axis;
+  double samples = 0;   ///< of the batch: data parallelism
+  double positions = 0; ///< in a sequence: context or sequence parallelism
+  double experts = 0;   ///< networks side by side: expert parallelism
+  double model = 0;     ///< anything else of the model: tensor parallelism
+  bool sharesSamples() const { return samples + positions > model; }
+  bool operator==(const AxisUse &) const = default;
+};
+
+/// Parameters and state of the optimizer on a mesh: the bytes that a rank would hold if axes that
+/// share samples cut nothing, and into how many parts they cut them, on average of the bytes (1: a
+/// rank holds all; else as ZeRO has them, Rajbhandari et al. 2020).
+struct StateParts {
+  int64_t parameters = 0, optimizer = 0;
+  double parameterParts = 1, optimizerParts = 1;
+  bool operator==(const StateParts &) const = default;
+};
+
 /// What the search thought; never read back by a pass.
 struct PlanBelief {
   double stepUs = 0;
@@ -80,6 +100,9 @@ struct PlanBelief {
   std::vector<MemoryParts> memory; ///< per mesh
   double recomputeUs = 0;          ///< of the step, for what is recomputed
   int64_t savedBytes = 0;          ///< of the peak, by what is recomputed
+  int64_t memoryLimit = 0;         ///< bytes that a device may hold; 0: not known
+  std::vector<AxisUse> axes;       ///< of all meshes
+  std::vector<StateParts> state;   ///< per mesh
   bool operator==(const PlanBelief &) const = default;
 };
 

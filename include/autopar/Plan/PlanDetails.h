@@ -41,8 +41,7 @@ struct PlanRow {
 };
 
 struct PlanDetails {
-  PlanBelief believed;            ///< stepUs, peakBytes, time and memory only
-  int64_t memoryLimit = 0;        ///< bytes per device; 0: none
+  PlanBelief believed;            ///< stepUs, peakBytes, time, memory, axes and state only
   std::vector<int64_t> hostBytes; ///< per mesh: what lies in host memory, of a device
   std::vector<std::string> queues;
   std::vector<TimelineSlice> timeline;

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// See the header. Shares of less than half a per cent are not worth a word.
+#include "autopar/Report/PlanWords.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <set>
+
+namespace autopar {
+namespace {
+
+constexpr double kWorthAWord = 0.005;
+
+/// Three digits, without zeros that say nothing.
+std::string digits(double value) {
+  char text[40];
+  int behind = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+  std::snprintf(text, sizeof text, "%.*f", behind, value);
+  return text;
+}
+
+std::string counted(size_t count, const std::string &one) {
+  return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
+}
+
+/// "4", or "2 or 3" where meshes differ.
+std::string sizesOf(const Plan &plan, const std::string &axis) {
+  std::set<int64_t> sizes;
+  for (const Mesh &mesh : plan.meshes)
+    for (const MeshAxis &own : mesh.axes)
+      if (own.name == axis)
+        sizes.insert(own.size);
+  std::string text;
+  for (int64_t size : sizes)
+    text += (text.empty() ? "" : " or ") + std::to_string(size);
+  return text;
+}
+
+std::vector<std::string> axesOf(const Plan &plan) {
+  std::vector<std::string> names;
+  for (const Mesh &mesh : plan.meshes)
+    for (const MeshAxis &axis : mesh.axes)
+      if (axis.size > 1 && std::find(names.begin(), names.end(), axis.name) == names.end())
+        names.push_back(axis.name);
+  return names;
+}
+
+/// "data parallel (92 % of the compute), tensor parallel (8 %)"
+std::string useWords(const AxisUse &use) {
+  struct Role {
+    double share;
+    std::string word;
+  };
+  double rest = 1 - use.samples - use.positions - use.experts - use.model;
+  std::vector<Role> roles = {
+      {use.samples, "data parallel"},
+      {use.positions, use.model > use.positions ? "sequence parallel" : "context parallel"},
+      {use.experts, "expert parallel"},
+      {use.model, "tensor parallel"},
+      {rest, "the same on each rank"}};
+  std::stable_sort(roles.begin(), roles.end(),
+                   [](const Role &a, const Role &b) { return a.share > b.share; });
+  std::string text;
+  for (const Role &role : roles) {
+    if (role.share < kWorthAWord)
+      continue;
+    bool isAll = role.share > 1 - kWorthAWord, isFirst = text.empty();
+    text += (isFirst ? "" : ", ") + role.word;
+    if (!isAll)
+      text += " (" + percentWords(role.share) + (isFirst ? " of the compute)" : ")");
+  }
+  return text;
+}
+
+class Words {
+public:
+  explicit Words(const Plan &plan) : plan(plan), believed(plan.believed) {}
+
+  std::vector<PlanWord> run() {
+    addAxes();
+    addTurns();
+    addState();
+    addNotKept();
+    return std::move(words);
+  }
+
+private:
+  void add(const std::string &what, const std::string &how) { words.push_back({what, how}); }
+
+  void addAxes() {
+    for (const std::string &axis : axesOf(plan)) {
+      auto use = std::find_if(believed.axes.begin(), believed.axes.end(),
+                              [&](const AxisUse &one) { return one.axis == axis; });
+      add(axis + " = " + sizesOf(plan, axis), use == believed.axes.end() ? "" : useWords(*use));
+    }
+  }
+
+  /// Stages and micro-batches.
+  void addTurns() {
+    std::string batches =
+        std::to_string(plan.microBatches) + " micro-batch" + (plan.microBatches == 1 ? "" : "es");
+    if (plan.stages.size() > 1)
+      add("pipeline", counted(plan.stages.size(), "stage") + " on " +
+                          counted(plan.meshes.size(), "group") + " of ranks, schedule " +
+                          plan.schedule + ", " + batches + waitingWords());
+    else if (plan.microBatches > 1)
+      add("micro-batches", std::to_string(plan.microBatches) + ", one after the other");
+  }
+
+  std::string waitingWords() const {
+    for (const CostTerm &term : believed.time)
+      if (term.kind == "waiting" && term.us >= kWorthAWord * believed.stepUs)
+        return "; " + percentWords(term.us / believed.stepUs) +
+               " of the step is bubble and messages that nothing hides";
+    return "";
+  }
+
+  /// Of the mesh that has most.
+  void addState() {
+    auto most = std::max_element(believed.state.begin(), believed.state.end(),
+                                 [](const StateParts &a, const StateParts &b) {
+                                   return a.parameters + a.optimizer < b.parameters + b.optimizer;
+                                 });
+    bool sharesSamples = std::any_of(believed.axes.begin(), believed.axes.end(),
+                                     [](const AxisUse &use) { return use.sharesSamples(); }) &&
+                         !axesOf(plan).empty();
+    if (most == believed.state.end() || !sharesSamples)
+      return;
+    bool partsOptimizer = most->optimizerParts > 1.05,
+         partsParameters = most->parameterParts > 1.05;
+    if (most->parameters > 0)
+      add("parameters", partsParameters ? "1/" + partsWords(most->parameterParts) + " of " +
+                                              bytesWords(double(most->parameters)) +
+                                              " on each rank that shares samples, gathered where "
+                                              "they are used (as ZeRO-3 and FSDP do)"
+                                        : "all " + bytesWords(double(most->parameters)) +
+                                              " on each rank that shares samples");
+    if (most->optimizer > 0)
+      add("optimizer state", partsOptimizer ? "1/" + partsWords(most->optimizerParts) + " of " +
+                                                  bytesWords(double(most->optimizer)) +
+                                                  (partsParameters ? "" : " (as ZeRO-1 and 2 do)")
+                                            : "all " + bytesWords(double(most->optimizer)));
+    if (partsOptimizer || partsParameters)
+      add("not in parts", "they would take " +
+                              bytesWords(double(most->parameters + most->optimizer)) +
+                              " of a device" + limitWords());
+  }
+
+  static std::string partsWords(double parts) {
+    char text[40];
+    std::snprintf(text, sizeof text, "%.3g", parts);
+    return text;
+  }
+
+  std::string limitWords() const {
+    return believed.memoryLimit > 0 ? ", which may hold " + bytesWords(double(believed.memoryLimit))
+                                    : "";
+  }
+
+  /// What is computed again, and what lies in host memory.
+  void addNotKept() {
+    if (!plan.recompute.empty()) {
+      std::string gain;
+      if (believed.recomputeUs > 0)
+        gain = ": " + timeWords(believed.recomputeUs) + " of the step for " +
+               bytesWords(double(std::max<int64_t>(0, believed.savedBytes))) + " of the peak";
+      add("recomputation",
+          counted(plan.recompute.size(), "operation") + " again in the backward pass" + gain);
+    }
+    if (!plan.offload.empty() || !plan.offloadActivations.empty())
+      add("offload", counted(plan.offload.size(), "state") + " and results of " +
+                         counted(plan.offloadActivations.size(), "operation") +
+                         " lie in host memory, stored and fetched in each step");
+  }
+
+  const Plan &plan;
+  const PlanBelief &believed;
+  std::vector<PlanWord> words;
+};
+
+} // namespace
+
+std::string timeWords(double us) {
+  return us >= 1e6   ? digits(us / 1e6) + " s"
+         : us >= 1e3 ? digits(us / 1e3) + " ms"
+                     : digits(us) + " us";
+}
+
+std::string bytesWords(double bytes) {
+  const char *const units[] = {" B", " KiB", " MiB", " GiB", " TiB"};
+  size_t unit = 0;
+  for (; bytes >= 1024 && unit < 4; ++unit)
+    bytes /= 1024;
+  return (unit == 0 ? std::to_string(int64_t(bytes)) : digits(bytes)) + units[unit];
+}
+
+std::string percentWords(double part) {
+  char text[40];
+  std::snprintf(text, sizeof text, part < 0.0995 ? "%.1f %%" : "%.0f %%", 100 * part);
+  return text;
+}
+
+std::vector<PlanWord> planWords(const Plan &plan) { return Words(plan).run(); }
+
+} // namespace autopar

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans are told in the field's words.
+#include "autopar/Report/PlanWords.h"
+
+#include <gtest/gtest.h>
+
+namespace autopar {
+
+void PrintTo(const PlanWord &word, std::ostream *out) { *out << word.what << ": " << word.how; }
+
+namespace {
+
+constexpr int64_t kGiB = int64_t(1) << 30;
+
+Plan planOf(std::vector<AxisUse> axes) {
+  Plan plan;
+  plan.meshes = {{"mesh", {}, {}}};
+  for (const AxisUse &use : axes)
+    plan.meshes[0].axes.push_back({use.axis, 4});
+  plan.stages = {{"s0", "mesh", {}}};
+  plan.believed.axes = std::move(axes);
+  plan.believed.stepUs = 2000;
+  return plan;
+}
+
+TEST(PlanWords, AnAxisIsNamedByWhatItDivides) {
+  EXPECT_EQ(planWords(planOf({{"a", 1, 0, 0, 0},
+                              {"b", 0.1, 0, 0, 0.9},
+                              {"c", 0, 0.998, 0, 0},
+                              {"d", 0.6, 0, 0.3, 0},
+                              {"e", 0, 0.2, 0, 0.8},
+                              {"f", 0, 0, 0, 0}})),
+            (std::vector<PlanWord>{
+                {"a = 4", "data parallel"},
+                {"b = 4", "tensor parallel (90 % of the compute), data parallel (10 %)"},
+                {"c = 4", "context parallel"},
+                {"d = 4", "data parallel (60 % of the compute), expert parallel (30 %), the same "
+                          "on each rank (10 %)"},
+                {"e = 4", "tensor parallel (80 % of the compute), sequence parallel (20 %)"},
+                {"f = 4", "the same on each rank"}}));
+}
+
+TEST(PlanWords, AnAxisThatStagesHaveInDifferentSizesAndNobodyCosted) {
+  Plan plan = planOf({});
+  plan.meshes = {{"m0", {{"data", 2}, {"one", 1}}, {}}, {"m1", {{"data", 3}}, {}}};
+  EXPECT_EQ(planWords(plan), (std::vector<PlanWord>{{"data = 2 or 3", ""}}));
+}
+
+TEST(PlanWords, PartsOfStateAreThoseOfZero) {
+  Plan plan = planOf({{"x", 1, 0, 0, 0}});
+  plan.believed.state = {{kGiB, kGiB, 1, 1}, {32 * kGiB, 64 * kGiB, 1, 3.76}};
+  plan.believed.memoryLimit = 80 * kGiB;
+  std::vector<PlanWord> words = planWords(plan);
+  ASSERT_EQ(words.size(), 4u);
+  EXPECT_EQ(words[1], (PlanWord{"parameters", "all 32.0 GiB on each rank that shares samples"}));
+  EXPECT_EQ(words[2], (PlanWord{"optimizer state", "1/3.76 of 64.0 GiB (as ZeRO-1 and 2 do)"}));
+  EXPECT_EQ(words[3], (PlanWord{"not in parts", "they would take 96.0 GiB of a device, which may "
+                                                "hold 80.0 GiB"}));
+  plan.believed.state[1].parameterParts = 4;
+  EXPECT_EQ(planWords(plan)[1].how, "1/4 of 32.0 GiB on each rank that shares samples, gathered "
+                                    "where they are used (as ZeRO-3 and FSDP do)");
+}
+
+TEST(PlanWords, NothingIsSaidOfZeroWhereNoRankSharesSamples) {
+  Plan plan = planOf({{"x", 0, 0, 0, 1}});
+  plan.believed.state = {{kGiB, kGiB, 1, 1}};
+  EXPECT_EQ(planWords(plan), (std::vector<PlanWord>{{"x = 4", "tensor parallel"}}));
+}
+
+TEST(PlanWords, StagesRecomputationAndOffload) {
+  Plan plan = planOf({});
+  plan.meshes = {{"m0", {}, {}}, {"m1", {}, {}}};
+  plan.stages = {{"s0", "m0", {"a"}}, {"s1", "m1", {"b"}}};
+  plan.schedule = "1f1b";
+  plan.microBatches = 8;
+  plan.believed.time = {{"waiting", {}, 200, 0}};
+  plan.recompute = {"a"};
+  plan.believed.recomputeUs = 100;
+  plan.believed.savedBytes = 3 * kGiB / 2;
+  plan.offload = {"w/mean", "w/square"};
+  EXPECT_EQ(
+      planWords(plan),
+      (std::vector<PlanWord>{
+          {"pipeline", "2 stages on 2 groups of ranks, schedule 1f1b, 8 micro-batches; 10 % of "
+                       "the step is bubble and messages that nothing hides"},
+          {"recomputation", "1 operation again in the backward pass: 100 us of the step for "
+                            "1.50 GiB of the peak"},
+          {"offload", "2 states and results of 0 operations lie in host memory, stored and "
+                      "fetched in each step"}}));
+}
+
+TEST(PlanWords, NumbersHaveThreeDigits) {
+  EXPECT_EQ(timeWords(1156028.3), "1.16 s");
+  EXPECT_EQ(timeWords(32123), "32.1 ms");
+  EXPECT_EQ(timeWords(840.4), "840 us");
+  EXPECT_EQ(bytesWords(512), "512 B");
+  EXPECT_EQ(bytesWords(1536), "1.50 KiB");
+  EXPECT_EQ(percentWords(0.0041), "0.4 %");
+  EXPECT_EQ(percentWords(0.123), "12 %");
+}
+
+} // namespace
+} // namespace autopar
