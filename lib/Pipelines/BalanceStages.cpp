@@ -299,7 +299,7 @@ FailureOr<CutPlan> mlir::autopar::cutDemanded(ModuleOp module, const AutoShardOp
     cut = cutAndSearch(module, own, lower, {}, {HUGE_VAL, 0});
     return success(succeeded(cut) && fits());
   };
-  if (failed(attemptToFit(module, static_cast<int64_t>(judge.limitBytes()), attempt)))
+  if (failed(attemptToFit(module, options, static_cast<int64_t>(judge.limitBytes()), attempt)))
     return failure();
   return cut;
 }

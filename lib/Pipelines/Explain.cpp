@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plan in words.
+#include "autopar/Base/UnitsText.h"
 #include "autopar/Pipelines/Compile.h"
 #include "autopar/Plan/Plan.h"
 #include "autopar/Report/FoldedNames.h"
@@ -10,10 +11,10 @@
 
 using namespace mlir;
 using ::autopar::AxisList;
-using ::autopar::bytesWords;
-using ::autopar::percentWords;
+using ::autopar::bytesText;
+using ::autopar::percentText;
 using ::autopar::Plan;
-using ::autopar::timeWords;
+using ::autopar::timeText;
 
 static void printAxes(llvm::raw_ostream &out, const AxisList &axes) {
   out << (axes.empty() ? "-" : "");
@@ -72,13 +73,12 @@ static void printHead(llvm::raw_ostream &out, const Plan &plan) {
   const ::autopar::PlanBelief &believed = plan.believed;
   out << plan.clusterName << ", " << plan.deviceCount << " devices";
   if (believed.stepUs > 0)
-    out << ": " << timeWords(believed.kernelsUs > 0 ? believed.kernelsUs : believed.stepUs)
+    out << ": " << timeText(believed.kernelsUs > 0 ? believed.kernelsUs : believed.stepUs)
         << " a step";
   if (!believed.peakBytes.empty())
-    out << ", at most " << bytesWords(double(*llvm::max_element(believed.peakBytes)))
-        << " on a device";
+    out << ", at most " << bytesText(*llvm::max_element(believed.peakBytes)) << " on a device";
   if (believed.memoryLimit > 0)
-    out << " (limit " << bytesWords(double(believed.memoryLimit)) << ")";
+    out << " (limit " << bytesText(believed.memoryLimit) << ")";
   out << "\n";
 }
 
@@ -116,17 +116,17 @@ static void printSharing(llvm::raw_ostream &out, const Plan &plan) {
 
 static void printPart(llvm::raw_ostream &out, double share, const std::string &amount,
                       const std::string &what, StringRef sign = "") {
-  out << llvm::formatv("  {0,7}  {1,8}  {2}\n", (sign + percentWords(share)).str(), amount, what);
+  out << llvm::formatv("  {0,7}  {1,8}  {2}\n", (sign + percentText(share)).str(), amount, what);
 }
 
 static void printTime(llvm::raw_ostream &out, const ::autopar::PlanBelief &believed) {
   if (believed.time.empty())
     return;
-  out << "the step, as the search counts it: " << timeWords(believed.stepUs);
+  out << "the step, as the search counts it: " << timeText(believed.stepUs);
   if (double gap = believed.lowerBoundUs > 0 ? believed.stepUs / believed.lowerBoundUs - 1 : -1;
       gap >= 0)
     out << (gap < 5e-4 ? ", proven to be the best"
-                       : ", at most " + percentWords(gap) + " above the best possible");
+                       : ", at most " + percentText(gap) + " above the best possible");
   out << ", found by " << believed.engine << "\n";
   size_t others = 0;
   double othersUs = 0;
@@ -134,13 +134,13 @@ static void printTime(llvm::raw_ostream &out, const ::autopar::PlanBelief &belie
     std::string kind = term.kind;
     llvm::replace(kind, '_', '-');
     if (term.us >= 5e-4 * believed.stepUs)
-      printPart(out, term.us / believed.stepUs, timeWords(term.us),
+      printPart(out, term.us / believed.stepUs, timeText(term.us),
                 kind + (term.axes.empty() ? "" : " over " + llvm::join(term.axes, "*")));
     else if (++others)
       othersUs += term.us;
   }
   if (others > 0)
-    printPart(out, othersUs / believed.stepUs, timeWords(othersUs),
+    printPart(out, othersUs / believed.stepUs, timeText(othersUs),
               std::to_string(others) + (others == 1 ? " other" : " others"));
   if (believed.inParts > 0)
     out << llvm::formatv("  {0} operations are computed in two parts: one computes while the other "
@@ -154,15 +154,14 @@ static void printPeak(llvm::raw_ostream &out, const ::autopar::PlanBelief &belie
     return;
   const ::autopar::MemoryParts &most = *llvm::max_element(
       believed.memory, [](const auto &a, const auto &b) { return a.total() < b.total(); });
-  out << "a device at its peak, operation by operation: " << bytesWords(double(most.total()))
-      << "\n";
+  out << "a device at its peak, operation by operation: " << bytesText(most.total()) << "\n";
   for (auto [name, bytes] : {std::pair("parameters", most.parameters),
                              {"optimizer state", most.optimizer},
                              {"gradients", most.gradients},
                              {"activations", most.activations},
                              {"workspace", most.workspace}})
     if (bytes > 0)
-      printPart(out, double(bytes) / double(most.total()), bytesWords(double(bytes)), name);
+      printPart(out, double(bytes) / double(most.total()), bytesText(bytes), name);
 }
 
 /// Cheapest first.
@@ -173,7 +172,7 @@ static void printRejected(llvm::raw_ostream &out, const ::autopar::PlanBelief &b
   if (!others.empty())
     out << "rejected:\n";
   for (const ::autopar::PlanAlternative &other : ArrayRef(others).take_front(shown))
-    printPart(out, std::abs(other.stepUs / believed.stepUs - 1), timeWords(other.stepUs),
+    printPart(out, std::abs(other.stepUs / believed.stepUs - 1), timeText(other.stepUs),
               other.change, other.stepUs < believed.stepUs ? "-" : "+");
   if (others.size() > shown)
     out << "  and " << others.size() - shown << " more, dearer ones (--explain=json)\n";

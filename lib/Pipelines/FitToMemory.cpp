@@ -70,7 +70,7 @@ public:
     }
     if (leastBytes)
       *leastBytes = least;
-    return refuseMemory(module, static_cast<int64_t>(limit), least);
+    return refuseMemory(module, options, static_cast<int64_t>(limit), least);
   }
 
 private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "PipelineEstimates.h"
 
+#include "autopar/Base/UnitsText.h"
 #include "autopar/Plan/Plan.h"
 #include "autopar/Plan/Schedule.h"
 #include "autopar/Transforms/Passes.h"
@@ -39,9 +40,9 @@ std::string TriedInVain::leanest() const {
   std::string way = ": raise the limit or use more devices";
   if (least)
     return "the leanest that was found, " + least->second + ", needs at least " +
-           std::to_string(least->first) + " bytes per device" + way;
+           ::autopar::exactBytesText(least->first) + " per device" + way;
   return "the leanest by the estimates, " + leastEstimate->second + ", needs about " +
-         std::to_string(leastEstimate->first) + " bytes per device" + way;
+         ::autopar::exactBytesText(leastEstimate->first) + " per device" + way;
 }
 
 ModuleOp PipelineEstimates::split(size_t microBatches) {

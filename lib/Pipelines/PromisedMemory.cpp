@@ -2,6 +2,9 @@
 // See the header.
 #include "PromisedMemory.h"
 
+#include "autopar/Base/UnitsText.h"
+#include "autopar/Plan/Constraints.h"
+
 #include "mlir/IR/Diagnostics.h"
 
 #include <limits>
@@ -26,16 +29,28 @@ void PromisedMemory::limitSearch(AutoShardOptions &options) const {
     options.memoryLimit = bytes;
 }
 
-LogicalResult mlir::autopar::refuseMemory(ModuleOp module, int64_t limitBytes,
-                                          int64_t neededBytes) {
-  return emitError(module.getLoc())
-         << "no plan fits " << limitBytes
-         << " bytes per device: the smallest program that was found needs " << neededBytes
-         << ": raise the limit, use more ranks, or more micro-batches";
+/// What of a plan in degrees may be split further; empty where that is nothing.
+static std::string ofZero(const AutoShardOptions &options) {
+  ::autopar::Result<::autopar::Constraints> demands =
+      ::autopar::Constraints::parse("constraints", options.constraints);
+  int64_t zero = demands && demands->has("zero") ? demands->number("zero", 0) : 3;
+  return zero == 3 ? ""
+                   : "; or split more over the ranks of data: \"zero\" is " + std::to_string(zero) +
+                         ", 1 splits the optimizer's state, 2 gradients too, 3 parameters too";
 }
 
-LogicalResult mlir::autopar::attemptToFit(ModuleOp module, int64_t limitBytes,
-                                          FittingAttempt attempt) {
+LogicalResult mlir::autopar::refuseMemory(ModuleOp module, const AutoShardOptions &options,
+                                          int64_t limitBytes, int64_t neededBytes,
+                                          const std::string &what) {
+  return emitError(module.getLoc())
+         << "no plan fits " << ::autopar::exactBytesText(limitBytes)
+         << " per device: the leanest that was found needs "
+         << ::autopar::exactBytesText(neededBytes) << what
+         << ": raise the limit, use more ranks, or more micro-batches" << ofZero(options);
+}
+
+LogicalResult mlir::autopar::attemptToFit(ModuleOp module, const AutoShardOptions &options,
+                                          int64_t limitBytes, FittingAttempt attempt) {
   std::vector<Diagnostic> errors;
   int64_t least = std::numeric_limits<int64_t>::max();
   for (std::optional<PromisedMemory> promised = PromisedMemory(); promised;) {
@@ -53,7 +68,7 @@ LogicalResult mlir::autopar::attemptToFit(ModuleOp module, int64_t limitBytes,
     promised = promised->less(limitBytes, neededBytes);
   }
   if (least < std::numeric_limits<int64_t>::max())
-    return refuseMemory(module, limitBytes, least);
+    return refuseMemory(module, options, limitBytes, least);
   for (Diagnostic &error : errors)
     module.getContext()->getDiagEngine().emit(std::move(error));
   return failure();

@@ -30,11 +30,13 @@ struct PromisedMemory {
 using FittingAttempt =
     llvm::function_ref<LogicalResult(const PromisedMemory &promised, int64_t &neededBytes)>;
 
-/// Says that the smallest program is over the limit.
-LogicalResult refuseMemory(ModuleOp module, int64_t limitBytes, int64_t neededBytes);
+/// Says that the leanest plan is over the limit, `what` else is known of it, and what would help.
+LogicalResult refuseMemory(ModuleOp module, const AutoShardOptions &options, int64_t limitBytes,
+                           int64_t neededBytes, const std::string &what = "");
 
 /// Attempts with less and less to promise, until a program fits `limitBytes`. Where none does, what
 /// the smallest needs is said, or the errors of the attempt where there was no program.
-LogicalResult attemptToFit(ModuleOp module, int64_t limitBytes, FittingAttempt attempt);
+LogicalResult attemptToFit(ModuleOp module, const AutoShardOptions &options, int64_t limitBytes,
+                           FittingAttempt attempt);
 
 } // namespace mlir::autopar

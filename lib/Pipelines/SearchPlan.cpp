@@ -6,7 +6,7 @@
 #include "PromisedMemory.h"
 #include "SideBySide.h"
 #include "WaitedShares.h"
-
+#include "autopar/Base/UnitsText.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
 #include "autopar/Transforms/Passes.h"
 #include "mlir/IR/Verifier.h"
@@ -326,14 +326,11 @@ private:
       if (*fits)
         return deliver(std::move(leanest));
     }
-    return emitError(module.getLoc())
-           << llvm::formatv(
-                  "no plan fits {0:f0} bytes per device; with recomputation {1} bytes are "
-                  "needed, and a step takes about {2:f1} ms, {3:f1} ms of it for what is "
-                  "computed again: raise the limit, use more ranks, or more micro-batches",
-                  limit, leanest.leastBytes, leanest.plan.believed.stepUs / 1e3,
-                  leanest.plan.believed.recomputeUs / 1e3)
-                  .str();
+    const ::autopar::PlanBelief &believed = leanest.plan.believed;
+    return refuseMemory(
+        module, options, static_cast<int64_t>(limit), leanest.leastBytes,
+        " with recomputation, and a step takes about " + ::autopar::timeText(believed.stepUs) +
+            ", " + ::autopar::timeText(believed.recomputeUs) + " of it for what is computed again");
   }
 
   /// Whether the program that a plan becomes fits, which may be smaller than the judge says; its
@@ -485,5 +482,5 @@ LogicalResult mlir::autopar::searchFitting(ModuleOp module, const AutoShardOptio
       return failure();
     return fitAndDescribe(module, options, lower, handoff, neededBytes);
   };
-  return attemptToFit(module, static_cast<int64_t>(judge.limitBytes()), attempt);
+  return attemptToFit(module, options, static_cast<int64_t>(judge.limitBytes()), attempt);
 }

@@ -2,6 +2,8 @@
 // See the header. Shares of less than half a per cent are not worth a word.
 #include "autopar/Report/PlanWords.h"
 
+#include "autopar/Base/UnitsText.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <set>
@@ -10,14 +12,6 @@ namespace autopar {
 namespace {
 
 constexpr double kWorthAWord = 0.005;
-
-/// Three digits, without zeros that say nothing.
-std::string digits(double value) {
-  char text[40];
-  int behind = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
-  std::snprintf(text, sizeof text, "%.*f", behind, value);
-  return text;
-}
 
 std::string counted(size_t count, const std::string &one) {
   return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
@@ -67,7 +61,7 @@ std::string useWords(const AxisUse &use) {
     bool isAll = role.share > 1 - kWorthAWord, isFirst = text.empty();
     text += (isFirst ? "" : ", ") + role.word;
     if (!isAll)
-      text += " (" + percentWords(role.share) + (isFirst ? " of the compute)" : ")");
+      text += " (" + percentText(role.share) + (isFirst ? " of the compute)" : ")");
   }
   return text;
 }
@@ -110,7 +104,7 @@ private:
   std::string waitingWords() const {
     for (const CostTerm &term : believed.time)
       if (term.kind == "waiting" && term.us >= kWorthAWord * believed.stepUs)
-        return "; " + percentWords(term.us / believed.stepUs) +
+        return "; " + percentText(term.us / believed.stepUs) +
                " of the step is bubble and messages that nothing hides";
     return "";
   }
@@ -129,20 +123,19 @@ private:
     bool partsOptimizer = most->optimizerParts > 1.05,
          partsParameters = most->parameterParts > 1.05;
     if (most->parameters > 0)
-      add("parameters", partsParameters ? "1/" + partsWords(most->parameterParts) + " of " +
-                                              bytesWords(double(most->parameters)) +
-                                              " on each rank that shares samples, gathered where "
-                                              "they are used (as ZeRO-3 and FSDP do)"
-                                        : "all " + bytesWords(double(most->parameters)) +
-                                              " on each rank that shares samples");
+      add("parameters",
+          partsParameters
+              ? "1/" + partsWords(most->parameterParts) + " of " + bytesText(most->parameters) +
+                    " on each rank that shares samples, gathered where "
+                    "they are used (as ZeRO-3 and FSDP do)"
+              : "all " + bytesText(most->parameters) + " on each rank that shares samples");
     if (most->optimizer > 0)
       add("optimizer state", partsOptimizer ? "1/" + partsWords(most->optimizerParts) + " of " +
-                                                  bytesWords(double(most->optimizer)) +
+                                                  bytesText(most->optimizer) +
                                                   (partsParameters ? "" : " (as ZeRO-1 and 2 do)")
-                                            : "all " + bytesWords(double(most->optimizer)));
+                                            : "all " + bytesText(most->optimizer));
     if (partsOptimizer || partsParameters)
-      add("not in parts", "they would take " +
-                              bytesWords(double(most->parameters + most->optimizer)) +
+      add("not in parts", "they would take " + bytesText(most->parameters + most->optimizer) +
                               " of a device" + limitWords());
   }
 
@@ -153,8 +146,7 @@ private:
   }
 
   std::string limitWords() const {
-    return believed.memoryLimit > 0 ? ", which may hold " + bytesWords(double(believed.memoryLimit))
-                                    : "";
+    return believed.memoryLimit > 0 ? ", which may hold " + bytesText(believed.memoryLimit) : "";
   }
 
   /// What is computed again, and what lies in host memory.
@@ -162,8 +154,8 @@ private:
     if (!plan.recompute.empty()) {
       std::string gain;
       if (believed.recomputeUs > 0)
-        gain = ": " + timeWords(believed.recomputeUs) + " of the step for " +
-               bytesWords(double(std::max<int64_t>(0, believed.savedBytes))) + " of the peak";
+        gain = ": " + timeText(believed.recomputeUs) + " of the step for " +
+               bytesText(std::max<int64_t>(0, believed.savedBytes)) + " of the peak";
       add("recomputation",
           counted(plan.recompute.size(), "operation") + " again in the backward pass" + gain);
     }
@@ -179,26 +171,6 @@ private:
 };
 
 } // namespace
-
-std::string timeWords(double us) {
-  return us >= 1e6   ? digits(us / 1e6) + " s"
-         : us >= 1e3 ? digits(us / 1e3) + " ms"
-                     : digits(us) + " us";
-}
-
-std::string bytesWords(double bytes) {
-  const char *const units[] = {" B", " KiB", " MiB", " GiB", " TiB"};
-  size_t unit = 0;
-  for (; bytes >= 1024 && unit < 4; ++unit)
-    bytes /= 1024;
-  return (unit == 0 ? std::to_string(int64_t(bytes)) : digits(bytes)) + units[unit];
-}
-
-std::string percentWords(double part) {
-  char text[40];
-  std::snprintf(text, sizeof text, part < 0.0995 ? "%.1f %%" : "%.0f %%", 100 * part);
-  return text;
-}
 
 std::vector<PlanWord> planWords(const Plan &plan) { return Words(plan).run(); }
 

@@ -134,6 +134,13 @@ def test_a_batch_that_does_not_divide_is_refused(model, tmp_path):
         build(model, tmp_path, 3, "--plan", degrees(tmp_path, data=3))
 
 
+@pytest.mark.parametrize("zero, told", [(0, '"zero" is 0, 1 splits the optimizer\'s state'), (3, None)])
+def test_degrees_that_do_not_fit_are_told_of_zero(model, tmp_path, zero, told):
+    with pytest.raises(autopar.Error, match=r"no plan fits 64.0 KiB \(65536 bytes\) per device: the leanest that was found needs .* KiB") as refused:
+        build(model, tmp_path, 4, "--plan", degrees(tmp_path, data=4, zero=zero), "--memory-limit", "64K")
+    assert told in str(refused.value) if told else "zero" not in str(refused.value)
+
+
 def test_what_is_forbidden_is_not_chosen(model, tmp_path):
     free = build(model, tmp_path, 4, "--constrain", "mesh=tensor=4, weight-axis=tensor")["shard"]
     weight = "transformer.h.{}.mlp.c_fc.weight"

@@ -204,7 +204,7 @@ def test_a_limit_below_all_pipelines_is_refused_with_the_leanest_and_each_once(m
     with pytest.raises(autopar.Error) as refused:
         build(model, tmp_path / "x.bin", 4, "--stages", "auto", "--memory-limit", "60K")
     head, *lines = refused.value.args[0].strip().splitlines()
-    found = re.search(r"no pipeline has a plan: the leanest by the estimates, (\d stages?.*), needs about (\d+) bytes per device: raise the limit", head)
+    found = re.search(r"no pipeline has a plan: the leanest by the estimates, (\d stages?.*), needs about .* \((\d+) bytes\) per device: raise the limit", head)
     assert found and int(found.group(2)) > 60 * 1024
     names = [line.partition(": ")[0] for line in lines]
     assert found.group(1) in names and len(set(names)) == len(names)

@@ -78,12 +78,14 @@ Status setInputs(runtime::Session &session, const std::vector<std::string> &word
   return Status::ok();
 }
 
-static runtime::DataOptions dataOptions(const RunOptions &options) {
+/// Samples of a program that learns nothing from them come as they lie.
+static runtime::DataOptions dataOptions(const runtime::Session &session,
+                                        const RunOptions &options) {
   runtime::DataOptions data;
   data.paths = options.data;
   data.fields = options.fields;
   data.tokenType = options.tokenType == "u32" ? DataType::U32 : DataType::U16;
-  data.isShuffled = !options.inOrder;
+  data.isShuffled = !options.inOrder && !session.states().empty();
   data.seed = options.seed;
   return data;
 }
@@ -95,7 +97,7 @@ Result<std::unique_ptr<runtime::DataSource>> openData(const runtime::Session &se
       return Status{StatusCode::Usage, "--fields speaks of the arrays of --data, which is missing"};
     return std::unique_ptr<runtime::DataSource>();
   }
-  return runtime::DataSource::open(dataOptions(options), session.inputs());
+  return runtime::DataSource::open(dataOptions(session, options), session.inputs());
 }
 
 Result<std::unique_ptr<runtime::DataSource>> openEvalData(const runtime::Session &session,
@@ -111,7 +113,7 @@ Result<std::unique_ptr<runtime::DataSource>> openEvalData(const runtime::Session
   if (session.evaluated().empty())
     return Status::badInput("--eval-data: this program has no loss that it can evaluate without "
                             "changing its state; compile the model with --train");
-  runtime::DataOptions eval = dataOptions(options);
+  runtime::DataOptions eval = dataOptions(session, options);
   eval.paths = options.evalData;
   eval.isShuffled = false;
   auto opened = runtime::DataSource::open(eval, session.inputs());
@@ -140,18 +142,22 @@ Status setBatch(runtime::Session &session, const runtime::DataSource &data,
   return setBatchOf(session, data, samples);
 }
 
+std::string outputFile(const std::string &folder, const std::string &name) {
+  std::string file = name;
+  for (char &c : file)
+    if (c == '/' || c == '\0')
+      c = '_';
+  return folder + "/" + file + ".npy";
+}
+
 Status writeOutputs(const runtime::Session &session, const std::string &folder) {
   for (const runtime::TensorSpec &spec : session.outputs()) {
     auto data = session.output(spec.name);
     if (!data)
       return data.status();
-    std::string file = spec.name;
-    for (char &c : file)
-      if (c == '/' || c == '\0')
-        c = '_';
     std::vector<int64_t> shape = session.outputShape(spec);
     AUTOPAR_RETURN_IF_ERROR(
-        runtime::writeNpy(folder + "/" + file + ".npy", spec.dtype, shape, *data,
+        runtime::writeNpy(outputFile(folder, spec.name), spec.dtype, shape, *data,
                           artifact::checkedBytes(shape, spec.dtype).value_or(0)));
   }
   return Status::ok();

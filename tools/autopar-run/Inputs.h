@@ -29,7 +29,9 @@ Status setBatch(runtime::Session &session, const runtime::DataSource &data, int6
 Status setBatch(runtime::Session &session, const runtime::DataSource &data,
                 runtime::SampleRange samples);
 
-/// <folder>/<name>.npy for every output; characters that no file name takes become '_'.
+/// <folder>/<name>.npy of an output; characters that no file name takes become '_'.
+std::string outputFile(const std::string &folder, const std::string &name);
+/// These files for every output.
 Status writeOutputs(const runtime::Session &session, const std::string &folder);
 
 } // namespace autopar::tools

@@ -20,7 +20,8 @@ Status runAndReport(runtime::Session &session, const RunOptions &options, bool i
                     int64_t peakBefore) {
   std::vector<double> stepMs;
   AUTOPAR_RETURN_IF_ERROR(runSteps(session, options, isRoot, stepMs));
-  if (!options.outputFolder.empty()) {
+  // With --data, those of a program that keeps nothing are written step by step.
+  if (!options.outputFolder.empty() && (options.data.empty() || !session.states().empty())) {
     AUTOPAR_RETURN_IF_ERROR(session.collectOutputs());
     if (isRoot)
       AUTOPAR_RETURN_IF_ERROR(writeOutputs(session, options.outputFolder));

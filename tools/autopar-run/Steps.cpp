@@ -7,6 +7,7 @@
 #include "Inputs.h"
 #include "Metrics.h"
 #include "ProgressLine.h"
+#include "StackedOutputs.h"
 #include "autopar/Base/Utf8.h"
 #include "autopar/Runtime/Checkpoint.h"
 
@@ -57,6 +58,7 @@ private:
   int64_t samplesPerStep = 0, tokensPerStep = 0;
   std::vector<runtime::SampleRange> evaluated; ///< what an evaluation reads
   BestWeights best;
+  std::optional<StackedOutputs> outputs; ///< of rank 0
 
   void say(const std::string &text) const {
     if (isRoot && !options.quiet)
@@ -77,6 +79,8 @@ private:
   Status checkFed(const runtime::DataSource &source, const std::string &path);
   Status evaluate(Metrics &metrics, int64_t step);
   Status evaluateAlone(Metrics &metrics);
+  bool stacksOutputs() const { return data && !trains && !options.outputFolder.empty(); }
+  Status stackOutputs();
   bool exports() const { return !options.exportFile.empty() || !options.exportAverages.empty(); }
   std::string rate(double ms) const;
   Status loop(Metrics &metrics, std::vector<double> &stepMs);
@@ -342,6 +346,24 @@ std::string Run::rate(double ms) const {
   return text;
 }
 
+/// Of the last step.
+Status Run::stackOutputs() {
+  AUTOPAR_RETURN_IF_ERROR(session.collectOutputs());
+  if (!isRoot)
+    return Status::ok();
+  if (!outputs) {
+    int64_t samples = steps * samplesPerStep;
+    if (options.epochs > 0)
+      samples = std::min<int64_t>(samples, std::llround(options.epochs * double(data->samples())));
+    auto created =
+        StackedOutputs::create(session, options.outputFolder, steps, samplesPerStep, samples);
+    if (!created)
+      return created.status();
+    outputs = created.take();
+  }
+  return outputs->add(session);
+}
+
 Status Run::loop(Metrics &metrics, std::vector<double> &stepMs) {
   ProgressLine line(isRoot && !options.quiet && steps - first > 1, steps);
   for (int64_t step = first; step < steps; ++step) {
@@ -354,6 +376,8 @@ Status Run::loop(Metrics &metrics, std::vector<double> &stepMs) {
     double ms =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
     stepMs.push_back(ms);
+    if (stacksOutputs())
+      AUTOPAR_RETURN_IF_ERROR(stackOutputs());
     if (session.wasSkipped())
       say("remark: step " + std::to_string(step) +
           ": the loss is not finite; the step changed nothing");
@@ -420,6 +444,8 @@ Status Run::run(std::vector<double> &stepMs) {
   if (!metrics)
     return metrics.status();
   AUTOPAR_RETURN_IF_ERROR(loop(*metrics, stepMs));
+  if (outputs)
+    AUTOPAR_RETURN_IF_ERROR(outputs->finish());
   if (evalData && steps == 0)
     AUTOPAR_RETURN_IF_ERROR(evaluateAlone(*metrics));
   int64_t done = first + int64_t(stepMs.size());

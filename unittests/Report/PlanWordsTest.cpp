@@ -89,15 +89,5 @@ TEST(PlanWords, StagesRecomputationAndOffload) {
                       "fetched in each step"}}));
 }
 
-TEST(PlanWords, NumbersHaveThreeDigits) {
-  EXPECT_EQ(timeWords(1156028.3), "1.16 s");
-  EXPECT_EQ(timeWords(32123), "32.1 ms");
-  EXPECT_EQ(timeWords(840.4), "840 us");
-  EXPECT_EQ(bytesWords(512), "512 B");
-  EXPECT_EQ(bytesWords(1536), "1.50 KiB");
-  EXPECT_EQ(percentWords(0.0041), "0.4 %");
-  EXPECT_EQ(percentWords(0.123), "12 %");
-}
-
 } // namespace
 } // namespace autopar

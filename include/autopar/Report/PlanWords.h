@@ -2,7 +2,6 @@
 // A plan in the words of those who write such plans by hand.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -20,12 +19,5 @@ struct PlanWord {
 /// ZeRO and what it saves, what is computed again, what lies in host memory. Only what the plan's
 /// beliefs tell: of one that was never costed, the meshes and stages.
 std::vector<PlanWord> planWords(const Plan &plan);
-
-/// "1.16 s", "32.1 ms", "840 us"
-std::string timeWords(double us);
-/// "75.9 GiB", "512 MiB", "1.50 KiB"
-std::string bytesWords(double bytes);
-/// "8 %", "0.4 %"
-std::string percentWords(double part);
 
 } // namespace autopar

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "autopar/Base/DataType.h"
+#include "autopar/Base/OutputFile.h"
 #include "autopar/Base/Status.h"
 
 #include <cstdint>
@@ -38,6 +39,20 @@ constexpr const char *kVoidBytes =
 
 /// NoInput when it cannot be read, BadInput when it is not a .npy of a known type.
 Result<NpyArray> readNpy(const std::string &path);
+
+/// An array on its way into a file, as OutputFile has it: `shape` is said first, its bytes follow
+/// in pieces.
+class NpyWriter {
+public:
+  static Result<NpyWriter> create(const std::string &path, DataType dtype,
+                                  const std::vector<int64_t> &shape);
+  Status write(const void *data, int64_t bytes);
+  Status finish() { return file->finish(); }
+
+private:
+  explicit NpyWriter(std::unique_ptr<OutputFile> file) : file(std::move(file)) {}
+  std::unique_ptr<OutputFile> file;
+};
 
 /// Writes into a temporary file beside `path`, then renames it.
 Status writeNpy(const std::string &path, DataType dtype, const std::vector<int64_t> &shape,

@@ -140,8 +140,8 @@ Result<NpyArray> readNpy(const std::string &path) {
   return array;
 }
 
-Status writeNpy(const std::string &path, DataType dtype, const std::vector<int64_t> &shape,
-                const void *data, int64_t bytes) {
+Result<NpyWriter> NpyWriter::create(const std::string &path, DataType dtype,
+                                    const std::vector<int64_t> &shape) {
   std::string descr = isByteFloat(dtype) ? kVoid[0] : "";
   for (const TypeName &type : kTypes)
     if (descr.empty() && type.dtype == dtype)
@@ -161,8 +161,20 @@ Status writeNpy(const std::string &path, DataType dtype, const std::vector<int64
     return file.status();
   AUTOPAR_RETURN_IF_ERROR((*file)->write(preamble));
   AUTOPAR_RETURN_IF_ERROR((*file)->write(header));
-  AUTOPAR_RETURN_IF_ERROR((*file)->write({static_cast<const char *>(data), size_t(bytes)}));
-  return (*file)->finish();
+  return NpyWriter(file.take());
+}
+
+Status NpyWriter::write(const void *data, int64_t bytes) {
+  return file->write({static_cast<const char *>(data), size_t(bytes)});
+}
+
+Status writeNpy(const std::string &path, DataType dtype, const std::vector<int64_t> &shape,
+                const void *data, int64_t bytes) {
+  auto writer = NpyWriter::create(path, dtype, shape);
+  if (!writer)
+    return writer.status();
+  AUTOPAR_RETURN_IF_ERROR(writer->write(data, bytes));
+  return writer->finish();
 }
 
 } // namespace autopar::runtime
