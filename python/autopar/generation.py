@@ -7,6 +7,7 @@ from typing import Collection, Dict, Iterator, List, Mapping, Optional, Sequence
 
 import numpy as np
 
+from .context import Context
 from .errors import Error
 from .session import EXIT_USAGE, Path, Port, Session
 from .world import World
@@ -26,36 +27,42 @@ class Generator:
     step: the artifact for one token at a time, or, where caches do not grow, a few.
     prefill: one of the same model, batch and caches that takes more tokens at once, for prompts; compiled beside `step`, both hold
     parameters and caches once. Without it prompts go through `step`.
-    counts_positions: caches grow, and the model counts positions by its attention mask, as bloom does, so that it takes none.
+    counts_positions: caches grow, and the model needs no position_ids: it counts them by its attention mask, as bloom does, or looks at
+    distances alone, as t5 does.
+    context: names, with *, of inputs and carried states that are each text's own and stay as they are while it is written: keys and
+    values of the source that an encoder made, and their mask.
     threads, initializer, world: as for Session; every process of a world gets the tokens.
     A context manager, or to be closed. Raises Error as Session does, 2 for artifacts that do not fit.
     """
 
-    def __init__(self, step: Path, prefill: Optional[Path] = None, *, counts_positions: bool = False, threads: int = 0,
-                 initializer: str = "", world: Optional[World] = None) -> None:
+    def __init__(self, step: Path, prefill: Optional[Path] = None, *, counts_positions: bool = False, context: Sequence[str] = (),
+                 threads: int = 0, initializer: str = "", world: Optional[World] = None) -> None:
         self._sessions: List[Session] = []
+        self._context = Context(context)
         try:
             # The program of more tokens first: the other one has its room for activations too.
             for path in [step] if prefill is None else [prefill, step]:
                 beside = self._sessions[0] if self._sessions else None
                 self._sessions.append(Session(path, threads=threads, initializer=initializer, beside=beside, world=world))
-                _check_form(self._sessions[-1], path)
+                self._context.take(self._sessions[-1], path)
+                _check_form(self._sessions[-1], self._context, path)
             self._step, self._prefill = self._sessions[-1], self._sessions[0]
             if self._step.states != self._prefill.states:
                 raise Error(EXIT_USAGE, f"{prefill} carries other caches than {step}; compile both with the same batch and --cache")
-            if _grows(self._step):
+            if _grows(self._step, self._context):
                 _check_growing(self._step, step, counts_positions)
         except BaseException:
             self.close()
             raise
         self.batch: int = _port(self._step, IDS).shape[0]
         #: Tokens that the caches have room for: prompt and answer together.
-        self.room: int = _room(self._step)
-        self._append = _grows(self._step)
+        self.room: int = _room(self._step, self._context)
+        self._append = _grows(self._step, self._context)
         self._latest = self._step  # whose caches hold the texts
 
     def generate(self, prompts: Sequence[Sequence[int]], tokens: int, *, end: Union[int, Collection[int], None] = None,
-                 temperature: float = 0.0, top_k: int = 0, top_p: float = 1.0, seed: int = 0) -> List[List[int]]:
+                 temperature: float = 0.0, top_k: int = 0, top_p: float = 1.0, seed: int = 0,
+                 context: Optional[Mapping[str, np.ndarray]] = None) -> List[List[int]]:
         """The tokens that follow each prompt, at most `tokens`, up to and with the token `end`, or one of several. Options: as for stream().
 
         Any number of prompts: where a text ends, the next prompt takes its row of the batch while the others go on (continuous
@@ -64,6 +71,7 @@ class Generator:
         texts = [list(prompt) for prompt in prompts]
         self._check(texts, tokens)
         choice = _Choice(temperature, top_k, top_p, seed)
+        given = self._context.arrays(context or {}, len(texts))
         ends = set() if end is None else {end} if isinstance(end, (int, np.integer)) else set(end)
         answers: List[List[int]] = [[] for _ in texts]
         waiting = collections.deque(range(len(texts)))
@@ -75,6 +83,7 @@ class Generator:
                     if waiting:
                         places[row] = waiting.popleft()
                         rows.begin(row, texts[places[row]])
+                        self._context.begin(row, given, places[row])
             active = sorted(places)
             scores = self._read(rows)
             for row, token in zip(active, self._choose(choice, scores, active)):
@@ -87,25 +96,27 @@ class Generator:
         return answers
 
     def stream(self, prompts: Sequence[Sequence[int]], tokens: int, *, temperature: float = 0.0, top_k: int = 0,
-               top_p: float = 1.0, seed: int = 0) -> Iterator[np.ndarray]:
+               top_p: float = 1.0, seed: int = 0, context: Optional[Mapping[str, np.ndarray]] = None) -> Iterator[np.ndarray]:
         """One array [prompts] of tokens after another, `tokens` of them.
 
         prompts: at most as many as the batch, of any lengths above 0. temperature: 0 takes the most likely token, above 0
         draws by the softmax of logits / temperature, among the top_k most likely where that is not 0, and of these among the
         fewest that have the probability top_p together (nucleus sampling; Holtzman et al., ICLR 2020); the same seed draws the
-        same tokens.
+        same tokens. context: arrays [prompts, ...] of what Generator was told to be context; where they are shorter than the program
+        takes, zeros follow, which a mask has to hide.
         """
         texts = [list(prompt) for prompt in prompts]
         self._check(texts, tokens)
         choice = _Choice(temperature, top_k, top_p, seed)
         if len(texts) > self.batch:
             raise Error(EXIT_USAGE, f"the artifact takes 1 to {self.batch} prompts at a time, got {len(texts)}; generate() takes any number")
-        return self._stream(texts, tokens, choice)
+        return self._stream(texts, tokens, choice, self._context.arrays(context or {}, len(texts)))
 
-    def _stream(self, texts: List[List[int]], tokens: int, choice: "_Choice") -> Iterator[np.ndarray]:
+    def _stream(self, texts: List[List[int]], tokens: int, choice: "_Choice", given: Dict[str, np.ndarray]) -> Iterator[np.ndarray]:
         rows = _Rows(len(texts), self.batch, self.room)
         for row, text in enumerate(texts):
             rows.begin(row, text)
+            self._context.begin(row, given, row)
         for _ in range(tokens):
             scores = self._read(rows)
             chosen = self._choose(choice, scores, range(len(texts)))
@@ -128,9 +139,10 @@ class Generator:
         session = self._prefill if is_long else self._step
         if session is not self._latest:
             for port in session.states if rows.lengths.any() else ():
-                if not self._step.shares_state(port.name):
+                if not self._step.shares_state(port.name) and not self._context.has(port.name):
                     session.set_state(port.name, self._latest.state(port.name))
             self._latest = session
+        self._context.put(session)
         return self._append_to(session, rows) if self._append else self._write(session, rows)
 
     def _append_to(self, session: Session, rows: "_Rows") -> Dict[int, Optional[np.ndarray]]:
@@ -177,9 +189,9 @@ class Generator:
         places = begins[:, None] + np.arange(ids.shape[1])
         return self._tell(session, {IDS: ids, LENGTH: begins, MASK: np.arange(self.room) <= places[:, -1:], POSITIONS: places})
 
-    @staticmethod
-    def _tell(session: Session, told: Dict[str, np.ndarray]) -> Optional[np.ndarray]:
-        """Logits of a step that is given what it takes of `told`; in a world, at the first process."""
+    def _tell(self, session: Session, told: Dict[str, np.ndarray]) -> Optional[np.ndarray]:
+        """Logits of a step that is given what it takes of `told` and of the context; in a world, at the first process."""
+        told = {**told, **self._context.rows}
         given = {port.name: told[port.name].astype(port.dtype) for port in session.inputs}
         outputs = session.run(given, everywhere=False)
         return outputs[LOGITS].astype(np.float32) if outputs else None
@@ -241,29 +253,35 @@ def _port(session: Session, name: str) -> Port:
     return next(port for port in session.inputs + session.outputs if port.name == name)
 
 
-def _room(session: Session) -> int:
-    return min(port.shape[2] for port in session.states)
+def _caches(session: Session, context: Context) -> List[Port]:
+    return [port for port in session.states if not context.has(port.name)]
 
 
-def _grows(session: Session) -> bool:
+def _room(session: Session, context: Context) -> int:
+    return min(port.shape[2] for port in _caches(session, context))
+
+
+def _grows(session: Session, context: Context) -> bool:
     """Whether caches grow by the tokens of a step, which a mask of both tells."""
     masks = [port.shape[1] for port in session.inputs if port.name == MASK]
-    return masks == [_room(session) + _port(session, IDS).shape[1]]
+    return masks == [_room(session, context) + _port(session, IDS).shape[1]]
 
 
-def _check_form(session: Session, path: Path) -> None:
+def _check_form(session: Session, context: Context, path: Path) -> None:
     ports: Dict[str, Port] = {port.name: port for port in session.inputs + session.outputs}
     ranks = {IDS: 2, LENGTH: 1, LOGITS: 3, MASK: 2, POSITIONS: 2}
-    given = {port.name for port in session.inputs}
+    given = {port.name for port in session.inputs if not context.has(port.name)}
     if (not given >= {IDS} or given - {IDS} not in FORMS or LOGITS not in ports
             or any(len(ports[name].shape) != ranks[name] for name in [*given, LOGITS])):
         raise Error(EXIT_USAGE, f"{path}: expected inputs {IDS} [batch, tokens] and {LENGTH} [batch], or {MASK} [batch, room] and perhaps "
                                 f"{POSITIONS}, and {LOGITS} [batch, tokens, vocabulary]; its inputs are {', '.join(sorted(given))}; export "
-                                'the model with caches and compile it with --carry "present.*=past_key_values.*"')
-    if not session.states or any(len(port.shape) != 4 for port in session.states):
+                                'the model with caches and compile it with --carry "present.*=past_key_values.*"; inputs that are each text\'s own '
+                                "are context")
+    caches = _caches(session, context)
+    if not caches or any(len(port.shape) != 4 for port in caches):
         raise Error(EXIT_USAGE, f"{path}: expected caches [batch, heads, room, channels] that are carried from step to step: compile "
                                 'with --carry "present.*=past_key_values.*"')
-    room, width = _room(session), ports[IDS].shape[1]
+    room, width = _room(session, context), ports[IDS].shape[1]
     if MASK in given and ports[MASK].shape[1] not in (room, room + width):
         raise Error(EXIT_USAGE, f"{path}: expected an {MASK} as long as the caches, {room}, got {ports[MASK].shape[1]}: bind past and total "
                                 "length to the same number")
@@ -274,8 +292,8 @@ def _check_growing(session: Session, path: Path, counts_positions: bool) -> None
         raise Error(EXIT_USAGE, f"{path} takes {_port(session, IDS).shape[1]} tokens at a time; where caches grow, the step takes one: bind "
                                 "sequence_length=1")
     if not counts_positions and not any(port.name == POSITIONS for port in session.inputs):
-        raise Error(EXIT_USAGE, f"{path} takes no {POSITIONS}: if it counts them by its {MASK} (bloom), say counts_positions=True; if by "
-                                f"the length of its caches, which are always full here, export it with {POSITIONS}")
+        raise Error(EXIT_USAGE, f"{path} takes no {POSITIONS}: if it counts them by its {MASK} (bloom), or looks at distances alone (t5), say "
+                                f"counts_positions=True; if by the length of its caches, which are always full here, export it with {POSITIONS}")
 
 
 class _Choice:

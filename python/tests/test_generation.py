@@ -3,9 +3,10 @@
 
 import pathlib
 import subprocess
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Union
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 
@@ -210,3 +211,76 @@ def test_models_without_the_operators_say_which_version_has_them() -> None:
         models.describe("gpt2-124m", cache=8)
     with pytest.raises(models.ModelError, match="cache=2048 is longer than positions=1024"):
         models.describe("gpt2-124m", cache=2048, opset=24)
+
+
+@pytest.fixture(name="biased", scope="module")
+def fixture_biased(decoders: Dict[str, Decoder], tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A decoder whose scores have what an input, and what a carried state says: scores + given + kept."""
+    path = tmp_path_factory.mktemp("biased") / "model.onnx"
+    model = onnx.load(decoders["llama3-8b"].cached)
+    graph = model.graph
+    for node in graph.node:
+        node.output[:] = ["plain" if name == "logits" else name for name in node.output]
+    graph.initializer.append(onnx.numpy_helper.from_array(np.array([1]), "one"))
+    graph.node.extend([onnx.helper.make_node("Add", ["given", "kept.in"], ["own"]), onnx.helper.make_node("Unsqueeze", ["own", "one"], ["own.row"]),
+                       onnx.helper.make_node("Add", ["plain", "own.row"], ["logits"]), onnx.helper.make_node("Identity", ["kept.in"], ["kept.out"])])
+    biases = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["batch", VOCAB]) for name in ("given", "kept.in", "kept.out")]
+    graph.input.extend(biases[:2])
+    graph.output.append(biases[2])
+    onnx.save(model, path)
+    return path
+
+
+def biased_step(biased: pathlib.Path, name: str, tokens: int, ranks: int, beside: Optional[pathlib.Path] = None) -> pathlib.Path:
+    return autopar.compile(biased, biased.parent / f"{name}.bin", bind={"batch": BATCH, "seq": tokens}, ranks=ranks, beside=beside,
+                           options=["--quiet", "--carry", "present.*=past_key_values.*,kept.out=kept.in"]).path
+
+
+@pytest.mark.parametrize("prefill", [None, "apart", "beside"])
+def test_each_text_has_its_context(decoders: Dict[str, Decoder], biased: pathlib.Path, prefill: Optional[str]) -> None:
+    """By an input and by a state, in rows that texts take one after another."""
+    step = biased_step(biased, "step", 1, 2)
+    more = biased_step(biased, f"prefill-{prefill}", 4, 2 if prefill == "beside" else 1, step if prefill == "beside" else None) if prefill else None
+    prompts = [*PROMPTS, [8, 8], [3, 1, 4, 1, 5, 9, 2], [60]]
+    random = np.random.default_rng(7)
+    context = {name: random.standard_normal((len(prompts), VOCAB)).astype(np.float32) for name in ("given", "kept.in")}
+    expected = []
+    for prompt, bias in zip(prompts, sum(context.values())):
+        sequence = list(prompt)
+        for _ in range(5):
+            sequence.append(int((decoders["llama3-8b"].scores(sequence)[-1] + bias).argmax()))
+        expected.append(sequence[len(prompt) :])
+    with autopar.Generator(step, more, context=["given", "kept.*"]) as generator:
+        assert generator.room == ROOM
+        assert generator.generate(prompts, 5, context=context) == expected
+        rows = {name: array[:2] for name, array in context.items()}
+        assert np.array(list(generator.stream(prompts[:2], 5, context=rows))).T.tolist() == expected[:2]
+        # What is shorter is filled up with zeros, as if these tokens had no bias.
+        short = {"given": context["given"][:1, :5], "kept.in": context["kept.in"][:1]}
+        filled = {"given": np.where(np.arange(VOCAB) < 5, context["given"][:1], 0), "kept.in": context["kept.in"][:1]}
+        assert generator.generate(prompts[:1], 5, context=short) == generator.generate(prompts[:1], 5, context=filled)
+
+
+@pytest.mark.parametrize("arrays, why", [
+    (None, "context: expected arrays of given, kept.in, got nothing"),
+    ({"given": (1, VOCAB)}, "expected arrays of given, kept.in, got given"),
+    ({"given": (2, VOCAB), "kept.in": (1, VOCAB)}, r"context 'given': expected \[1, 61\], or less but for the 1 texts, got \[2, 61\]"),
+    ({"given": (1, VOCAB + 1), "kept.in": (1, VOCAB)}, r"context 'given': expected \[1, 61\], or less but for the 1 texts, got \[1, 62\]"),
+    ({"given": (1,), "kept.in": (1, VOCAB)}, r"got \[1\]"),
+])
+def test_another_context_is_refused(biased: pathlib.Path, arrays: Optional[Dict[str, tuple]], why: str) -> None:
+    context = None if arrays is None else {name: np.zeros(shape, np.float32) for name, shape in arrays.items()}
+    with autopar.Generator(biased_step(biased, "step", 1, 2), context=["given", "kept.*"]) as generator:
+        with pytest.raises(autopar.Error, match=why):
+            generator.generate([[1]], 2, context=context)
+
+
+@pytest.mark.parametrize("context, why", [
+    ([], "its inputs are cache_length, given, input_ids.*inputs that are each text's own are context"),
+    ("given", "context is a list of names"),
+    (["given", "kept.*", "cross.*"], r"context 'cross.\*': .* has no such input and carries no such state; its inputs are .*given.*, its states .*kept.in"),
+    (["given"], "expected caches"),
+])
+def test_a_context_that_the_program_does_not_have_is_refused(biased: pathlib.Path, context: Union[str, List[str]], why: str) -> None:
+    with pytest.raises(autopar.Error, match=why):
+        autopar.Generator(biased_step(biased, "step", 1, 2), context=context)
