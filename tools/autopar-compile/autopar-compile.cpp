@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // autopar-compile: an ONNX model for a number of ranks into compiled.bin.
 #include "CommandLine.h"
+#include "PhaseProgress.h"
 
 #include "autopar/Base/OutputFile.h"
 #include "autopar/InitAll.h"
 #include "autopar/Report/ComparePlans.h"
 #include "mlir/IR/MLIRContext.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/Process.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -104,17 +104,11 @@ int main(int argc, char **argv) {
   bool explains = line->explain != Explain::No;
   context.getDiagEngine().registerHandler(
       [explains](Diagnostic &diagnostic) { return report(diagnostic, explains); });
-  bool progress = !line->quiet && llvm::sys::Process::StandardErrIsDisplayed();
-  if (progress) {
-    line->compile.onPhase = [](size_t number, size_t count, const PhaseInfo &info) {
-      llvm::errs() << "\r\033[K[" << number << "/" << count << "] " << info.name << ": "
-                   << info.sentence;
-    };
-    line->compile.onDetail = [](const std::string &what) { llvm::errs() << "; " << what; };
-  }
+  std::optional<PhaseProgress> progress;
+  if (!line->quiet)
+    progress.emplace(line->compile);
   ::autopar::Result<CompileResult> result = compileModel(line->compile, context);
-  if (progress)
-    llvm::errs() << "\r\033[K";
+  progress.reset();
   if (!result)
     return fail(result.status());
   if (explains)

@@ -23,28 +23,30 @@ static std::string duration(double seconds) {
 }
 
 ProgressLine::ProgressLine(bool isWanted, int64_t total)
-    : isShown(isWanted && isatty(STDERR_FILENO)), hasColor(!std::getenv("NO_COLOR")), total(total) {
-}
+    : isWanted(isWanted), isWatched(isatty(STDERR_FILENO)), hasColor(!std::getenv("NO_COLOR")),
+      total(total) {}
 
 ProgressLine::~ProgressLine() {
-  if (isShown)
+  if (isWanted && isWatched)
     std::fprintf(stderr, "\r\033[K");
 }
 
 void ProgressLine::step(int64_t done, const std::string &metrics, double ms,
                         const std::string &rate) {
   meanMs = meanMs == 0 ? ms : 0.9 * meanMs + 0.1 * ms;
-  if (!isShown)
+  if (!isWanted || (!isWatched && (done == total || !pace.isDue())))
     return;
-  std::fprintf(stderr, "\r\033[K%sstep %lld/%lld%s", hasColor ? "\033[1m" : "",
+  bool isBold = isWatched && hasColor;
+  std::fprintf(stderr, "%s%sstep %lld/%lld%s",
+               isWatched ? "\r\033[K" : "autopar-run: ", isBold ? "\033[1m" : "",
                static_cast<long long>(done), static_cast<long long>(total),
-               hasColor ? "\033[0m" : "");
+               isBold ? "\033[0m" : "");
   if (!metrics.empty())
     std::fprintf(stderr, "  %s", metrics.c_str());
   if (!rate.empty())
     std::fprintf(stderr, "  %s", rate.c_str());
-  std::fprintf(stderr, "  %.1f ms/step  %s left", ms,
-               duration(meanMs * double(total - done) / 1e3).c_str());
+  std::fprintf(stderr, "  %.1f ms/step  %s left%s", ms,
+               duration(meanMs * double(total - done) / 1e3).c_str(), isWatched ? "" : "\n");
 }
 
 } // namespace autopar::tools

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One line on stderr that is rewritten, only where a person watches.
+// One line on stderr that is rewritten where a person watches; in a log, one now and then.
 #pragma once
+
+#include "autopar/Base/LogPace.h"
 
 #include <cstdint>
 #include <string>
@@ -17,7 +19,8 @@ public:
   void step(int64_t done, const std::string &metrics, double ms, const std::string &rate);
 
 private:
-  bool isShown, hasColor;
+  bool isWanted, isWatched, hasColor;
+  LogPace pace;
   int64_t total;
   double meanMs = 0; ///< of recent steps
 };
