@@ -51,7 +51,7 @@ std::string useWords(const AxisUse &use) {
       {use.positions, use.model > use.positions ? "sequence parallel" : "context parallel"},
       {use.experts, "expert parallel"},
       {use.model, "tensor parallel"},
-      {rest, "the same on each rank"}};
+      {rest, "not divided"}};
   std::stable_sort(roles.begin(), roles.end(),
                    [](const Role &a, const Role &b) { return a.share > b.share; });
   std::string text;

@@ -34,10 +34,10 @@ TEST(PlanWords, AnAxisIsNamedByWhatItDivides) {
                 {"a = 4", "data parallel"},
                 {"b = 4", "tensor parallel (90 % of the compute), data parallel (10 %)"},
                 {"c = 4", "context parallel"},
-                {"d = 4", "data parallel (60 % of the compute), expert parallel (30 %), the same "
-                          "on each rank (10 %)"},
+                {"d = 4", "data parallel (60 % of the compute), expert parallel (30 %), not "
+                          "divided (10 %)"},
                 {"e = 4", "tensor parallel (80 % of the compute), sequence parallel (20 %)"},
-                {"f = 4", "the same on each rank"}}));
+                {"f = 4", "not divided"}}));
 }
 
 TEST(PlanWords, AnAxisThatStagesHaveInDifferentSizesAndNobodyCosted) {
