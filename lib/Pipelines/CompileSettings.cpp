@@ -12,6 +12,8 @@
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/Support/FileSystem.h"
 
+#include <thread>
+
 using namespace mlir;
 using namespace mlir::autopar;
 using ::autopar::Result;
@@ -79,6 +81,13 @@ Status CompileSettings::believeMeasurements() {
   return Status::ok();
 }
 
+/// As many as autopar-run takes.
+static int64_t usualThreads(const CompileOptions &options) {
+  int64_t cores = std::thread::hardware_concurrency();
+  return options.cluster.empty() ? std::max<int64_t>(1, cores / std::max<int64_t>(1, options.ranks))
+                                 : 1;
+}
+
 Status CompileSettings::chooseCluster() {
   shard.cluster = options.cluster;
   if (options.cluster.empty() && options.ranks > 1)
@@ -95,7 +104,7 @@ Status CompileSettings::chooseCluster() {
   shard.plan = options.plan;
   shard.emitPlan = options.emitPlan;
   shard.memoryLimit = options.memoryLimit;
-  lower.threads = options.threads;
+  lower.threads = options.threads > 0 ? options.threads : usualThreads(options);
   lower.packWeights = options.packWeights;
   lower.bf16Products = ::autopar::multipliesBf16(options.targetCpu);
   lower.bf16Library = ::autopar::libraryHasBf16(options.targetCpu);

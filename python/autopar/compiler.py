@@ -62,7 +62,7 @@ def compile(  # noqa: A001 - autopar.compile is the name users expect
     bind: extents of symbolic dimensions, of the global batch: {"batch": 8}; a range where each step decides: {"seq": (1, 128)}.
     fix_inputs: inputs that are always this number, and constants of the program: {"sr": 16000}.
     ranks: number of ranks on this machine; or cluster: a cluster file or its JSON as a dict. Neither: one rank.
-    threads: threads per rank that the artifact may use (default 1).
+    threads: threads per rank that scratch is planned for; None: as many as each rank of this machine has cores, one on a cluster.
     train: makes a training step of the forward model: a run of it is one step and gives its metrics.
     beside: an artifact of the same model for other extents. Parameters and state are placed as there, so that sessions beside each
       other hold them once.

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import autopar
+from autopar import models
 from autopar.errors import MEANINGS
 from conftest import Example
 
@@ -63,6 +64,17 @@ def test_logs_tell_how_far_a_command_is(job: pathlib.Path, gpt2: Example, tmp_pa
         assert "autopar" not in run(*words, "--quiet", env=always).stderr
         said = run(*words, env={**always, "AUTOPAR_PROGRESS_SECONDS": "1000"}).stderr
         assert "step" not in said and "12]" not in said
+
+
+def test_scratch_is_planned_for_the_cores_that_there_are(tmp_path: pathlib.Path) -> None:
+    """A convolution's, which several threads take more of; what is planned for one thread is told to be too little for more."""
+    models.save("resnet50", tmp_path / "model.onnx")
+    compiles = [autopar.find_tool("autopar-compile"), tmp_path / "model.onnx", "--bind", "batch=1", "--quiet", "-o", tmp_path / "c.bin"]
+    runs = [autopar.find_tool("autopar-run"), tmp_path / "c.bin", "--input", "input=zeros"]
+    assert run(*compiles).returncode == 0
+    assert run(*runs).stderr == ""
+    assert run(*compiles, "--threads", 1).returncode == 0
+    assert "bytes beyond the plan" in run(*runs, "--threads", 8).stderr
 
 
 def test_in_process_ranks(job: pathlib.Path, gpt2: Example, tmp_path: pathlib.Path) -> None:

@@ -50,7 +50,7 @@ Status Options::checkNumbers() const {
   if (ranks.getNumOccurrences() && !cluster.empty())
     return usage(
         "--ranks and --cluster exclude each other; a cluster says how many ranks there are");
-  if (threads < 1 || threads > 4096)
+  if (threads.getNumOccurrences() && (threads < 1 || threads > 4096))
     return usage("--threads: expected 1 to 4096 threads per rank, got " + Twine(threads));
   if (explain.getNumOccurrences() && !explain.empty() && explain != "text" && explain != "json")
     return usage("--explain: expected text or json, got \"" + explain + "\"");

@@ -100,8 +100,11 @@ struct Options {
   cl::opt<std::string> memoryLimit{
       "memory-limit", cl::desc("memory per rank that a plan may use, in MiB or GiB: 512M, 16G"),
       cl::cat(category)};
-  cl::opt<int64_t> threads{"threads", cl::desc("threads per rank that scratch is planned for"),
-                           cl::init(1), cl::cat(category)};
+  cl::opt<int64_t> threads{
+      "threads",
+      cl::desc("threads per rank that scratch is planned for; default: as many "
+               "as each of --ranks has cores, one on a cluster"),
+      cl::init(0), cl::cat(category)};
   cl::opt<bool> packWeights{"pack-weights",
                             cl::desc("store weights in the library's own layout at load"),
                             cl::init(true), cl::cat(category)};

@@ -41,7 +41,8 @@ struct CompileOptions {
   bool copyWeights = false;      ///< beside the artifact: `output`.weights
   std::string beside;      ///< artifact whose parameters and state this one is to hold in common
   int64_t memoryLimit = 0; ///< bytes per rank; 0: the cluster's, or any
-  int64_t threads = 1;     ///< threads per rank
+  int64_t threads = 0; ///< per rank, that scratch is planned for; 0: as many as each rank of this
+                       ///< machine has cores, or one on a cluster
   bool packWeights = true;
   ::autopar::Constraints constraints; ///< stages, micro-batches, schedule, mesh, shardings
   std::vector<std::string> carry;     ///< OUTPUT=INPUT: what stays from step to step
