@@ -7,7 +7,7 @@
 namespace autopar {
 namespace {
 
-/// Three digits, without zeros that say nothing.
+/// Three digits.
 std::string digits(double value) {
   char text[40];
   int behind = value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;

@@ -25,34 +25,46 @@ static bool splitsAnything(ArrayRef<AxisList> lists) {
   return llvm::any_of(lists, [](const AxisList &axes) { return !axes.empty(); });
 }
 
-/// Values or ops with the same split are told once, equal layers as one.
+/// A line of names, equal layers as one, as far as they are few.
+static void printGroup(llvm::raw_ostream &out, const std::string &lead,
+                       ArrayRef<std::string> names) {
+  constexpr size_t shown = 4;
+  std::vector<std::pair<std::string, size_t>> folded;
+  llvm::StringMap<size_t> places;
+  for (const std::string &name : names) {
+    std::string pattern = ::autopar::foldedName(name);
+    auto [place, isNew] = places.try_emplace(pattern, folded.size());
+    if (isNew)
+      folded.emplace_back(name, 0);
+    auto &[first, count] = folded[place->second];
+    if (++count > 1)
+      first = pattern;
+  }
+  out << "  " << lead;
+  llvm::interleaveComma(ArrayRef(folded).take_front(shown), out, [&](const auto &group) {
+    out << group.first;
+    if (group.second > 1)
+      out << " (" << group.second << ")";
+  });
+  if (folded.size() > shown)
+    out << ", ... (" << names.size() << " in all)";
+  out << "\n";
+}
+
+/// Values or ops with the same split are told once.
 static void printSplits(llvm::raw_ostream &out, StringRef title,
                         const std::map<std::string, std::vector<std::string>> &bySplit) {
-  constexpr size_t shown = 4;
   if (!bySplit.empty())
     out << title << ":\n";
-  for (const auto &[split, names] : bySplit) {
-    std::vector<std::pair<std::string, size_t>> folded;
-    llvm::StringMap<size_t> places;
-    for (const std::string &name : names) {
-      std::string pattern = ::autopar::foldedName(name);
-      auto [place, isNew] = places.try_emplace(pattern, folded.size());
-      if (isNew)
-        folded.emplace_back(name, 0);
-      auto &[first, count] = folded[place->second];
-      if (++count > 1)
-        first = pattern;
-    }
-    out << "  [" << split << "]  ";
-    llvm::interleaveComma(ArrayRef(folded).take_front(shown), out, [&](const auto &group) {
-      out << group.first;
-      if (group.second > 1)
-        out << " (" << group.second << ")";
-    });
-    if (folded.size() > shown)
-      out << ", ... (" << names.size() << " in all)";
-    out << "\n";
-  }
+  for (const auto &[split, names] : bySplit)
+    printGroup(out, "[" + split + "]  ", names);
+}
+
+static void printNames(llvm::raw_ostream &out, StringRef title, ArrayRef<std::string> names) {
+  if (names.empty())
+    return;
+  out << title << ":\n";
+  printGroup(out, "", names);
 }
 
 static std::string splitText(const std::vector<AxisList> &lists) {
@@ -61,12 +73,6 @@ static std::string splitText(const std::vector<AxisList> &lists) {
   llvm::interleave(
       lists, out, [&](const AxisList &axes) { printAxes(out, axes); }, " ");
   return text;
-}
-
-/// The first names of a list, equal layers as one.
-static void printNames(llvm::raw_ostream &out, StringRef title, ArrayRef<std::string> names) {
-  if (!names.empty())
-    printSplits(out, title, {{std::to_string(names.size()), names}});
 }
 
 static void printHead(llvm::raw_ostream &out, const Plan &plan) {
@@ -82,24 +88,29 @@ static void printHead(llvm::raw_ostream &out, const Plan &plan) {
   out << "\n";
 }
 
-/// ": /h/0 to /h/8", where the model has layers.
+/// ": transformer.h.0 to transformer.h.8", where many of the operations are of layers.
 static std::string layersOf(ArrayRef<std::string> ops) {
   std::map<std::string, std::vector<int64_t>> numbers; // by what is in front of them
-  for (StringRef name : ops) {
-    std::string pattern = ::autopar::foldedName(name);
+  for (const std::string &op : ops) {
+    std::string name = StringRef(op).ltrim('/').str(), pattern = ::autopar::foldedName(name);
     size_t begin = pattern.find('*');
     int64_t number = 0;
-    if (begin != std::string::npos &&
-        !name.substr(begin).take_while(llvm::isDigit).getAsInteger(10, number))
-      numbers[pattern.substr(0, begin)].push_back(number);
+    if (begin == std::string::npos || begin + 1 == pattern.size() ||
+        StringRef(name).substr(begin).take_while(llvm::isDigit).getAsInteger(10, number))
+      continue;
+    std::string front = pattern.substr(0, begin);
+    llvm::replace(front, '/', '.'); // parameters and operations of a layer
+    numbers[front].push_back(number);
   }
-  auto most = llvm::max_element(
-      numbers, [](const auto &a, const auto &b) { return a.second.size() < b.second.size(); });
-  if (most == numbers.end())
-    return "";
-  auto text = [&](int64_t number) { return most->first + std::to_string(number); };
-  auto [from, to] = std::minmax_element(most->second.begin(), most->second.end());
-  return ": " + text(*from) + (*from == *to ? "" : " to " + text(*to));
+  std::string text;
+  for (const auto &[front, all] : numbers) {
+    if (all.size() * 8 < ops.size())
+      continue;
+    auto [from, to] = std::minmax_element(all.begin(), all.end());
+    text += (text.empty() ? ": " : ", ") + front + std::to_string(*from) +
+            (*from == *to ? "" : " to " + front + std::to_string(*to));
+  }
+  return text;
 }
 
 static void printSharing(llvm::raw_ostream &out, const Plan &plan) {
@@ -149,14 +160,19 @@ static void printTime(llvm::raw_ostream &out, const ::autopar::PlanBelief &belie
 }
 
 /// Parts of the mesh that holds most.
-static void printPeak(llvm::raw_ostream &out, const ::autopar::PlanBelief &believed) {
+static void printPeak(llvm::raw_ostream &out, const Plan &plan) {
+  const ::autopar::PlanBelief &believed = plan.believed;
   if (believed.memory.empty())
     return;
   const ::autopar::MemoryParts &most = *llvm::max_element(
       believed.memory, [](const auto &a, const auto &b) { return a.total() < b.total(); });
-  out << "a device at its peak, operation by operation: " << bytesText(most.total()) << "\n";
+  out << "a device";
+  if (believed.memory.size() > 1 && believed.memory.size() == plan.meshes.size())
+    out << " of " << plan.meshes[size_t(&most - believed.memory.data())].name;
+  out << " at its peak, operation by operation: " << bytesText(most.total()) << "\n";
+  bool trains = llvm::any_of(believed.state, [](const auto &state) { return state.optimizer > 0; });
   for (auto [name, bytes] : {std::pair("parameters", most.parameters),
-                             {"optimizer state", most.optimizer},
+                             {trains ? "optimizer state" : "carried state", most.optimizer},
                              {"gradients", most.gradients},
                              {"activations", most.activations},
                              {"workspace", most.workspace}})
@@ -173,7 +189,10 @@ static void printRejected(llvm::raw_ostream &out, const ::autopar::PlanBelief &b
     out << "rejected:\n";
   for (const ::autopar::PlanAlternative &other : ArrayRef(others).take_front(shown))
     printPart(out, std::abs(other.stepUs / believed.stepUs - 1), timeText(other.stepUs),
-              other.change, other.stepUs < believed.stepUs ? "-" : "+");
+              other.change,
+              std::abs(other.stepUs / believed.stepUs - 1) < 5e-4 ? ""
+              : other.stepUs < believed.stepUs                    ? "-"
+                                                                  : "+");
   if (others.size() > shown)
     out << "  and " << others.size() - shown << " more, dearer ones (--explain=json)\n";
 }
@@ -206,7 +225,7 @@ std::string mlir::autopar::explainPlan(StringRef planJson) {
   printHead(out, *plan);
   printSharing(out, *plan);
   printTime(out, plan->believed);
-  printPeak(out, plan->believed);
+  printPeak(out, *plan);
   printRejected(out, plan->believed);
   printShardings(out, *plan);
   printNames(out, "computed again in the backward pass", plan->recompute);

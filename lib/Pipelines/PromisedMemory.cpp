@@ -33,7 +33,8 @@ void PromisedMemory::limitSearch(AutoShardOptions &options) const {
 static std::string ofZero(const AutoShardOptions &options) {
   ::autopar::Result<::autopar::Constraints> demands =
       ::autopar::Constraints::parse("constraints", options.constraints);
-  int64_t zero = demands && demands->has("zero") ? demands->number("zero", 0) : 3;
+  bool sharesSamples = demands && (demands->has("batch-axis") || demands->has("context-axis"));
+  int64_t zero = sharesSamples && demands->has("zero") ? demands->number("zero", 0) : 3;
   return zero == 3 ? ""
                    : "; or split more over the ranks of data: \"zero\" is " + std::to_string(zero) +
                          ", 1 splits the optimizer's state, 2 gradients too, 3 parameters too";

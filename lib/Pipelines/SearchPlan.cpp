@@ -327,10 +327,11 @@ private:
         return deliver(std::move(leanest));
     }
     const ::autopar::PlanBelief &believed = leanest.plan.believed;
-    return refuseMemory(
-        module, options, static_cast<int64_t>(limit), leanest.leastBytes,
-        " with recomputation, and a step takes about " + ::autopar::timeText(believed.stepUs) +
-            ", " + ::autopar::timeText(believed.recomputeUs) + " of it for what is computed again");
+    std::string what;
+    if (believed.recomputeUs > 0)
+      what = " with recomputation, and a step takes about " + ::autopar::timeText(believed.stepUs) +
+             ", " + ::autopar::timeText(believed.recomputeUs) + " of it for what is computed again";
+    return refuseMemory(module, options, static_cast<int64_t>(limit), leanest.leastBytes, what);
   }
 
   /// Whether the program that a plan becomes fits, which may be smaller than the judge says; its

@@ -12,6 +12,8 @@ namespace autopar {
 namespace {
 
 constexpr double kWorthAWord = 0.005;
+/// Less is what a few small tensors do.
+constexpr double kParts = 1.05;
 
 std::string counted(size_t count, const std::string &one) {
   return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
@@ -109,31 +111,31 @@ private:
     return "";
   }
 
-  /// Of the mesh that has most.
+  /// Of the mesh whose devices hold most.
   void addState() {
-    auto most = std::max_element(believed.state.begin(), believed.state.end(),
-                                 [](const StateParts &a, const StateParts &b) {
-                                   return a.parameters + a.optimizer < b.parameters + b.optimizer;
-                                 });
-    bool sharesSamples = std::any_of(believed.axes.begin(), believed.axes.end(),
-                                     [](const AxisUse &use) { return use.sharesSamples(); }) &&
-                         !axesOf(plan).empty();
-    if (most == believed.state.end() || !sharesSamples)
+    auto held = [](const StateParts &state) {
+      return double(state.parameters) / state.parameterParts +
+             double(state.optimizer) / state.optimizerParts;
+    };
+    auto most = std::max_element(
+        believed.state.begin(), believed.state.end(),
+        [&](const StateParts &a, const StateParts &b) { return held(a) < held(b); });
+    if (most == believed.state.end())
       return;
-    bool partsOptimizer = most->optimizerParts > 1.05,
-         partsParameters = most->parameterParts > 1.05;
+    std::string rank = " on a rank";
+    if (plan.meshes.size() > 1)
+      rank += " of " + plan.meshes[size_t(most - believed.state.begin())].name;
+    bool partsOptimizer = most->optimizerParts > kParts,
+         partsParameters = most->parameterParts > kParts;
     if (most->parameters > 0)
-      add("parameters",
-          partsParameters
-              ? "1/" + partsWords(most->parameterParts) + " of " + bytesText(most->parameters) +
-                    " on each rank that shares samples, gathered where "
-                    "they are used (as ZeRO-3 and FSDP do)"
-              : "all " + bytesText(most->parameters) + " on each rank that shares samples");
+      add("parameters", partsParameters
+                            ? partsWords(most->parameterParts) + bytesText(most->parameters) +
+                                  rank + ", gathered where they are used (as ZeRO-3 and FSDP do)"
+                            : bytesText(most->parameters) + rank + ", as they are used");
     if (most->optimizer > 0)
-      add("optimizer state", partsOptimizer ? "1/" + partsWords(most->optimizerParts) + " of " +
-                                                  bytesText(most->optimizer) +
-                                                  (partsParameters ? "" : " (as ZeRO-1 and 2 do)")
-                                            : "all " + bytesText(most->optimizer));
+      add("optimizer state",
+          (partsOptimizer ? partsWords(most->optimizerParts) : "") + bytesText(most->optimizer) +
+              rank + (partsOptimizer && !partsParameters ? " (as ZeRO-1 and 2 do)" : ""));
     if (partsOptimizer || partsParameters)
       add("not in parts", "they would take " + bytesText(most->parameters + most->optimizer) +
                               " of a device" + limitWords());
@@ -141,7 +143,7 @@ private:
 
   static std::string partsWords(double parts) {
     char text[40];
-    std::snprintf(text, sizeof text, "%.3g", parts);
+    std::snprintf(text, sizeof text, "1/%.3g of ", parts);
     return text;
   }
 
@@ -155,14 +157,19 @@ private:
       std::string gain;
       if (believed.recomputeUs > 0)
         gain = ": " + timeText(believed.recomputeUs) + " of the step for " +
-               bytesText(std::max<int64_t>(0, believed.savedBytes)) + " of the peak";
+               (believed.savedBytes > 0 ? bytesText(believed.savedBytes) : "nothing") +
+               " of the peak";
       add("recomputation",
           counted(plan.recompute.size(), "operation") + " again in the backward pass" + gain);
     }
-    if (!plan.offload.empty() || !plan.offloadActivations.empty())
-      add("offload", counted(plan.offload.size(), "state") + " and results of " +
-                         counted(plan.offloadActivations.size(), "operation") +
-                         " lie in host memory, stored and fetched in each step");
+    std::string onHost;
+    if (!plan.offload.empty())
+      onHost = counted(plan.offload.size(), "state");
+    if (!plan.offloadActivations.empty())
+      onHost += (onHost.empty() ? "results of " : " and results of ") +
+                counted(plan.offloadActivations.size(), "operation");
+    if (!onHost.empty())
+      add("offload", onHost + " lie in host memory, stored and fetched in each step");
   }
 
   const Plan &plan;

@@ -115,7 +115,7 @@ def update_onnx(model: PathLike, weights: PathLike, output: PathLike, *, adapter
 
 def run_tool(command: List[str], timeout_s: Optional[float] = None) -> str:
     """Runs a command and returns its standard output; Error with its status and message, or TimeoutError, otherwise."""
-    unwatched = {**os.environ, "AUTOPAR_PROGRESS_SECONDS": "1e8"}
+    unwatched = {**os.environ, "AUTOPAR_PROGRESS_SECONDS": "1e8"}  # else progress would be told as a part of errors
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout_s, env=unwatched)
     except subprocess.TimeoutExpired:

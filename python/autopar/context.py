@@ -47,6 +47,8 @@ class Context:
             if array.shape[:1] != (texts,) or len(array.shape) != len(port.shape) or any(a > b for a, b in zip(array.shape[1:], port.shape[1:])):
                 raise Error(EXIT_USAGE, f"context {name!r}: expected [{', '.join(map(str, (texts, *port.shape[1:])))}], or less but for the {texts} "
                                         f"texts, got {list(array.shape)}")
+            if not np.can_cast(array.dtype, port.dtype, "same_kind"):
+                raise Error(EXIT_USAGE, f"context {name!r}: expected {port.dtype}, got {array.dtype}")
             filled[name] = np.zeros((texts, *port.shape[1:]), port.dtype)
             filled[name][tuple(map(slice, array.shape))] = array
         return filled
@@ -54,8 +56,9 @@ class Context:
     def begin(self, row: int, given: Dict[str, np.ndarray], text: int) -> None:
         """Another text in a row."""
         for name, array in given.items():
-            # Rows that had no text so far have that of one: what is hidden whole is no number.
-            self.rows.setdefault(name, np.repeat(array[text : text + 1], self._ports[name].shape[0], axis=0))[row] = array[text]
+            if name not in self.rows:  # rows without a text have that of one: what is hidden whole is no number
+                self.rows[name] = np.repeat(array[text : text + 1], self._ports[name].shape[0], axis=0)
+            self.rows[name][row] = array[text]
         self._changes += 1
 
     def put(self, session: Session) -> None:

@@ -192,7 +192,7 @@ class Generator:
     def _tell(self, session: Session, told: Dict[str, np.ndarray]) -> Optional[np.ndarray]:
         """Logits of a step that is given what it takes of `told` and of the context; in a world, at the first process."""
         told = {**told, **self._context.rows}
-        given = {port.name: told[port.name].astype(port.dtype) for port in session.inputs}
+        given = {port.name: told[port.name].astype(port.dtype, copy=False) for port in session.inputs}
         outputs = session.run(given, everywhere=False)
         return outputs[LOGITS].astype(np.float32) if outputs else None
 

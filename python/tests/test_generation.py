@@ -275,6 +275,25 @@ def test_another_context_is_refused(biased: pathlib.Path, arrays: Optional[Dict[
             generator.generate([[1]], 2, context=context)
 
 
+def test_programs_of_one_generator_have_one_context(biased: pathlib.Path) -> None:
+    step = biased_step(biased, "step", 1, 2)
+    model = onnx.load(biased)
+    for port in (*model.graph.input, *model.graph.output):
+        port.name = {"given": "other"}.get(port.name, port.name)
+    for node in model.graph.node:
+        node.input[:] = ["other" if name == "given" else name for name in node.input]
+    onnx.save(model, biased.parent / "other.onnx")
+    prefill = autopar.compile(biased.parent / "other.onnx", biased.parent / "other.bin", bind={"batch": BATCH, "seq": 4}, options=["--quiet", "--carry", "present.*=past_key_values.*,kept.out=kept.in"]).path
+    with pytest.raises(autopar.Error, match="takes another context than the program beside it"):
+        autopar.Generator(step, prefill, context=["[go][it][vh]e*", "kept.*"])
+
+
+def test_a_context_of_another_kind_is_refused(biased: pathlib.Path) -> None:
+    with autopar.Generator(biased_step(biased, "step", 1, 2), context=["given", "kept.*"]) as generator:
+        with pytest.raises(autopar.Error, match="context 'given': expected float32, got complex64"):
+            generator.generate([[1]], 2, context={"given": np.zeros((1, VOCAB), np.complex64), "kept.in": np.zeros((1, VOCAB), np.float32)})
+
+
 @pytest.mark.parametrize("context, why", [
     ([], "its inputs are cache_length, given, input_ids.*inputs that are each text's own are context"),
     ("given", "context is a list of names"),

@@ -124,7 +124,7 @@ def test_every_layer_again_needs_less_memory_than_none(wide, tmp_path):
 
 
 def test_what_cannot_fit_is_refused_with_what_it_would_take(wide, tmp_path):
-    refusal = r"no plan fits 12.0 MiB \(12582912 bytes\) per device: the leanest that was found needs 3\d.\d MiB \((\d+) bytes\) with recomputation, and a step takes about"
+    refusal = r"no plan fits 12.0 MiB \(12582912 bytes\) per device: the leanest that was found needs [\d.]+ MiB \((\d+) bytes\) with recomputation, and a step takes about"
     with pytest.raises(autopar.Error, match=refusal) as refused:
         build_wide(wide, tmp_path / "x.bin", 1, "--memory-limit", "12M")
     assert not (tmp_path / "x.bin").exists()

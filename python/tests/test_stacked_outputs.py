@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inference over a file of samples: autopar-run writes the outputs of all of them, in their order."""
 
+import os
 import pathlib
+import resource
+import signal
 import subprocess
 from typing import Any, Dict
 
@@ -50,7 +53,7 @@ def check(folder: pathlib.Path, out: pathlib.Path, samples: int) -> None:
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-@pytest.mark.parametrize("length, samples", [(["--epochs", "1"], SAMPLES), (["--epochs", "2"], 2 * SAMPLES), (["--steps", "2"], 2 * BATCH), ([], BATCH)])
+@pytest.mark.parametrize("length, samples", [(["--epochs", "1"], SAMPLES), (["--epochs", "0.01"], 1), (["--epochs", "2"], 2 * SAMPLES), (["--steps", "2"], 2 * BATCH), ([], BATCH)])
 def test_every_sample_has_its_row(folder, tmp_path, ranks, length, samples):
     subprocess.run(command(folder, ranks, tmp_path / "out", "--data", folder / "data.npz", *length), check=True)
     check(folder, tmp_path / "out", samples)
@@ -60,16 +63,56 @@ def test_so_it_has_with_a_process_per_rank(folder, tmp_path):
     (tmp_path / "meet").mkdir()
     words = command(folder, 2, tmp_path / "out", "--data", folder / "data.npz", "--epochs", 1, "--world-size", 2, "--rendezvous", f"file://{tmp_path}/meet")
     processes = [subprocess.Popen([*words, "--rank", str(rank)]) for rank in range(2)]
-    assert [process.wait(60) for process in processes] == [0, 0]
+    try:
+        assert [process.wait(60) for process in processes] == [0, 0]
+    finally:
+        for process in processes:
+            process.kill()
     check(folder, tmp_path / "out", SAMPLES)
 
 
-def test_nothing_is_written_where_a_run_fails(folder, tmp_path):
-    data = np.load(folder / "data.npz")["x"]
-    np.savez(tmp_path / "short.npz", x=data[:3])
+def test_a_file_that_is_too_short_is_refused(folder, tmp_path):
+    np.savez(tmp_path / "short.npz", x=np.load(folder / "data.npz")["x"][:3])
     done = subprocess.run(command(folder, 1, tmp_path / "out", "--data", tmp_path / "short.npz"), capture_output=True, text=True, check=False)
     assert done.returncode == 65 and "too short: 3 samples, one batch takes 4" in done.stderr
-    assert not list(tmp_path.glob("out/*"))
+
+
+def test_nothing_is_left_where_a_run_fails(folder, tmp_path):
+    """The files have no room for all steps."""
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))  # noqa: E731
+    words = command(folder, 1, tmp_path / "out", "--data", folder / "data.npz", "--steps", 5000)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, preexec_fn=limit)
+    assert done.returncode == 74 and "rows.npy" in done.stderr, done.stderr
+    assert not list((tmp_path / "out").iterdir())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_nothing_is_left_where_a_run_is_stopped(folder, tmp_path, number):
+    words = [word for word in command(folder, 1, tmp_path / "out", "--data", folder / "data.npz", "--steps", 100_000_000) if word != "--quiet"]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env={**os.environ, "AUTOPAR_PROGRESS_SECONDS": "0"})
+    assert "step 1/" in process.stderr.readline()
+    process.send_signal(number)
+    error = process.communicate(timeout=60)[1]
+    assert process.returncode == 128 + number and "no outputs are written" in error
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_outputs_of_one_file_are_refused(folder, tmp_path):
+    model = onnx.load(folder / "model.onnx")
+    for old, new in (("rows", "a/b"), ("most", "a_b")):
+        next(output for output in model.graph.output if output.name == old).name = new
+        for node in model.graph.node:
+            node.output[:] = [new if name == old else name for name in node.output]
+    onnx.save(model, tmp_path / "model.onnx")
+    autopar.compile(tmp_path / "model.onnx", tmp_path / "1.bin", bind={"batch": BATCH}, options=["--quiet"])
+    for source in (["--data", folder / "data.npz"], ["--input", "x=zeros"]):
+        done = subprocess.run(command(tmp_path, 1, tmp_path / "out", *source), capture_output=True, text=True, check=False)
+        assert done.returncode == 65 and "the outputs 'a/b' and 'a_b' would have one file" in done.stderr, done.stderr
+
+
+def test_a_seed_orders_nothing_here(folder, tmp_path):
+    done = subprocess.run(command(folder, 1, tmp_path / "out", "--data", folder / "data.npz", "--seed", 1), capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "--seed is of the order of samples" in done.stderr
 
 
 def test_without_data_outputs_are_those_of_the_last_step(folder, tmp_path):

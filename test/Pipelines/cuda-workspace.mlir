@@ -1,6 +1,6 @@
 // REQUIRES: autopar-compile
 // RUN: autopar-compile %s --target cuda --stop-after=plan-memory -o - | FileCheck %s
-// RUN: autopar-compile %s --target cpu --stop-after=plan-memory -o - | FileCheck %s --check-prefix=CPU
+// RUN: autopar-compile %s --target cpu --threads 1 --stop-after=plan-memory -o - | FileCheck %s --check-prefix=CPU
 
 // The workspace of a product on a GPU starts at a multiple of 256 and has no fewer bytes; buffers of
 // programs for CPUs lie as densely as they can.

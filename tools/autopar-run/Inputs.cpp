@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <random>
 #include <set>
 
@@ -148,6 +149,15 @@ std::string outputFile(const std::string &folder, const std::string &name) {
     if (c == '/' || c == '\0')
       c = '_';
   return folder + "/" + file + ".npy";
+}
+
+Status checkOutputFiles(const runtime::Session &session) {
+  std::map<std::string, std::string> names;
+  for (const runtime::TensorSpec &spec : session.outputs())
+    if (auto [other, isNew] = names.try_emplace(outputFile("", spec.name), spec.name); !isNew)
+      return Status::badInput("--output-dir: the outputs '" + other->second + "' and '" +
+                              spec.name + "' would have one file; rename one of them in the model");
+  return Status::ok();
 }
 
 Status writeOutputs(const runtime::Session &session, const std::string &folder) {

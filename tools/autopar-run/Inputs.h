@@ -31,6 +31,8 @@ Status setBatch(runtime::Session &session, const runtime::DataSource &data,
 
 /// <folder>/<name>.npy of an output; characters that no file name takes become '_'.
 std::string outputFile(const std::string &folder, const std::string &name);
+/// BadInput where two outputs would have one file.
+Status checkOutputFiles(const runtime::Session &session);
 /// These files for every output.
 Status writeOutputs(const runtime::Session &session, const std::string &folder);
 

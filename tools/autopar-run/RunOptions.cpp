@@ -63,7 +63,7 @@ void addData(CLI::App &app, RunOptions &options) {
       ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()))
       ->capture_default_str();
   app.add_flag("--in-order", options.inOrder,
-               "take the samples as they lie in the file, as programs without --train do");
+               "take the samples as they lie in the file, as programs that keep no state do");
   app.add_option("--eval-data", options.evalData,
                  "a file as for --data: the loss of its samples, in their order, becomes "
                  "eval_loss; with --steps 0 "
@@ -118,7 +118,7 @@ void addTraining(CLI::App &app, RunOptions &options) {
   app.add_option(
       "--output-dir,-o", options.outputFolder,
       "write each output to <name>.npy in this folder: of the last step, or, with --data of "
-      "a program without --train, of all samples in their order");
+      "a program that keeps no state, of all samples in their order");
   app.add_option("--init", options.initializer,
                  "where parameters start, if not from the model: \"*.bias=zeros, *=normal(0.02), "
                  "seed=7\" by name pattern, or weights.safetensors; a checkpoint wins");

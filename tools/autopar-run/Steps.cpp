@@ -81,6 +81,10 @@ private:
   Status evaluateAlone(Metrics &metrics);
   bool stacksOutputs() const { return data && !trains && !options.outputFolder.empty(); }
   Status stackOutputs();
+  /// Whether a signal lets the step end first: there is something to save, or to take away.
+  bool endsBetweenSteps() const {
+    return (trains && !options.checkpointFolder.empty()) || stacksOutputs();
+  }
   bool exports() const { return !options.exportFile.empty() || !options.exportAverages.empty(); }
   std::string rate(double ms) const;
   Status loop(Metrics &metrics, std::vector<double> &stepMs);
@@ -124,6 +128,9 @@ Status Run::prepareData() {
   data = opened.take();
   if (!data)
     return prepareEvaluation();
+  if (!trains && options.seed != 0 && !data->isSynthetic())
+    return Status{StatusCode::Usage, "--seed is of the order of samples, and a program that keeps "
+                                     "nothing reads them as they lie; leave it out"};
   AUTOPAR_RETURN_IF_ERROR(checkFed(*data, RunOptions::namesOf(options.data)));
   if (data->samples() < samplesPerStep)
     return Status::badInput(RunOptions::namesOf(options.data) +
@@ -323,7 +330,7 @@ Status Run::save(int64_t step) {
 
 /// Of any process; rank 0 tells all, so that all stop after the same step. 0: go on.
 Result<int> Run::signalToStop() {
-  if (!trains || options.checkpointFolder.empty())
+  if (!endsBetweenSteps())
     return 0;
   auto heard = session.gatherTexts(std::to_string(int(askedToStop)));
   if (!heard)
@@ -354,7 +361,8 @@ Status Run::stackOutputs() {
   if (!outputs) {
     int64_t samples = steps * samplesPerStep;
     if (options.epochs > 0)
-      samples = std::min<int64_t>(samples, std::llround(options.epochs * double(data->samples())));
+      samples =
+          std::clamp<int64_t>(std::llround(options.epochs * double(data->samples())), 1, samples);
     auto created =
         StackedOutputs::create(session, options.outputFolder, steps, samplesPerStep, samples);
     if (!created)
@@ -406,6 +414,8 @@ Status Run::loop(Metrics &metrics, std::vector<double> &stepMs) {
 
 /// Where results go, before any of them is there.
 Status Run::prepare() {
+  if (!options.outputFolder.empty())
+    AUTOPAR_RETURN_IF_ERROR(checkOutputFiles(session));
   AUTOPAR_RETURN_IF_ERROR(prepareDestinations(options));
   if (options.checkpointFolder.empty())
     return Status::ok();
@@ -429,7 +439,7 @@ Status Run::run(std::vector<double> &stepMs) {
     AUTOPAR_RETURN_IF_ERROR(checkValues());
   if (isRoot)
     AUTOPAR_RETURN_IF_ERROR(prepare());
-  if (trains && !options.checkpointFolder.empty()) {
+  if (endsBetweenSteps()) {
     std::signal(SIGTERM, askToStop);
     std::signal(SIGINT, askToStop);
   }
@@ -444,7 +454,7 @@ Status Run::run(std::vector<double> &stepMs) {
   if (!metrics)
     return metrics.status();
   AUTOPAR_RETURN_IF_ERROR(loop(*metrics, stepMs));
-  if (outputs)
+  if (outputs && !stoppedBy)
     AUTOPAR_RETURN_IF_ERROR(outputs->finish());
   if (evalData && steps == 0)
     AUTOPAR_RETURN_IF_ERROR(evaluateAlone(*metrics));
@@ -454,7 +464,7 @@ Status Run::run(std::vector<double> &stepMs) {
   if (stoppedBy) {
     say("stopped by " + std::string(stoppedBy == SIGINT ? "SIGINT" : "SIGTERM") + " after step " +
         std::to_string(done) + " of " + std::to_string(steps) +
-        "; the same command goes on from there");
+        (trains ? "; the same command goes on from there" : "; no outputs are written"));
     return Status::ok();
   }
   if (!options.exportFile.empty())

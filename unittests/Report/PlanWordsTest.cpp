@@ -48,23 +48,27 @@ TEST(PlanWords, AnAxisThatStagesHaveInDifferentSizesAndNobodyCosted) {
 
 TEST(PlanWords, PartsOfStateAreThoseOfZero) {
   Plan plan = planOf({{"x", 1, 0, 0, 0}});
-  plan.believed.state = {{kGiB, kGiB, 1, 1}, {32 * kGiB, 64 * kGiB, 1, 3.76}};
+  plan.believed.state = {{32 * kGiB, 64 * kGiB, 1, 3.76}};
   plan.believed.memoryLimit = 80 * kGiB;
   std::vector<PlanWord> words = planWords(plan);
   ASSERT_EQ(words.size(), 4u);
-  EXPECT_EQ(words[1], (PlanWord{"parameters", "all 32.0 GiB on each rank that shares samples"}));
-  EXPECT_EQ(words[2], (PlanWord{"optimizer state", "1/3.76 of 64.0 GiB (as ZeRO-1 and 2 do)"}));
+  EXPECT_EQ(words[1], (PlanWord{"parameters", "32.0 GiB on a rank, as they are used"}));
+  EXPECT_EQ(words[2],
+            (PlanWord{"optimizer state", "1/3.76 of 64.0 GiB on a rank (as ZeRO-1 and 2 do)"}));
   EXPECT_EQ(words[3], (PlanWord{"not in parts", "they would take 96.0 GiB of a device, which may "
                                                 "hold 80.0 GiB"}));
-  plan.believed.state[1].parameterParts = 4;
-  EXPECT_EQ(planWords(plan)[1].how, "1/4 of 32.0 GiB on each rank that shares samples, gathered "
-                                    "where they are used (as ZeRO-3 and FSDP do)");
+  plan.believed.state[0].parameterParts = 4;
+  EXPECT_EQ(planWords(plan)[1].how,
+            "1/4 of 32.0 GiB on a rank, gathered where they are used (as ZeRO-3 and FSDP do)");
+  EXPECT_EQ(planWords(plan)[2].how, "1/3.76 of 64.0 GiB on a rank");
 }
 
-TEST(PlanWords, NothingIsSaidOfZeroWhereNoRankSharesSamples) {
-  Plan plan = planOf({{"x", 0, 0, 0, 1}});
-  plan.believed.state = {{kGiB, kGiB, 1, 1}};
-  EXPECT_EQ(planWords(plan), (std::vector<PlanWord>{{"x = 4", "tensor parallel"}}));
+TEST(PlanWords, StateIsOfTheMeshWhoseDevicesHoldMost) {
+  Plan plan = planOf({});
+  plan.meshes = {{"m0", {}, {}}, {"m1", {}, {}}};
+  plan.believed.state = {{8 * kGiB, 0, 4, 1}, {4 * kGiB, 0, 1, 1}};
+  EXPECT_EQ(planWords(plan),
+            (std::vector<PlanWord>{{"parameters", "4.00 GiB on a rank of m1, as they are used"}}));
 }
 
 TEST(PlanWords, StagesRecomputationAndOffload) {
@@ -85,8 +89,15 @@ TEST(PlanWords, StagesRecomputationAndOffload) {
                        "the step is bubble and messages that nothing hides"},
           {"recomputation", "1 operation again in the backward pass: 100 us of the step for "
                             "1.50 GiB of the peak"},
-          {"offload", "2 states and results of 0 operations lie in host memory, stored and "
-                      "fetched in each step"}}));
+          {"offload", "2 states lie in host memory, stored and fetched in each step"}}));
+  plan.believed.savedBytes = -1;
+  plan.offloadActivations = {"b"};
+  std::vector<PlanWord> words = planWords(plan);
+  ASSERT_EQ(words.size(), 3u);
+  EXPECT_EQ(words[1].how, "1 operation again in the backward pass: 100 us of the step for nothing "
+                          "of the peak");
+  EXPECT_EQ(words[2].how, "2 states and results of 1 operation lie in host memory, stored and "
+                          "fetched in each step");
 }
 
 } // namespace

@@ -66,20 +66,20 @@ struct MemoryParts {
   bool operator==(const MemoryParts &) const = default;
 };
 
-/// What an axis divides: shares of the time of a step's operations. Its ranks do the rest alike.
+/// What an axis divides: shares of the time of a step's operations on samples.
 struct AxisUse {
   std::string axis;
   double samples = 0;   ///< of the batch: data parallelism
   double positions = 0; ///< in a sequence: context or sequence parallelism
   double experts = 0;   ///< networks side by side: expert parallelism
   double model = 0;     ///< anything else of the model: tensor parallelism
-  bool sharesSamples() const { return samples + positions > model; }
   bool operator==(const AxisUse &) const = default;
 };
 
-/// Parameters and state of the optimizer on a mesh: the bytes that a rank would hold if axes that
-/// share samples cut nothing, and into how many parts they cut them, on average of the bytes (1: a
-/// rank holds all; else as ZeRO has them, Rajbhandari et al. 2020).
+/// Parameters and state of the optimizer in the memory of devices of a mesh: into how many parts
+/// they are cut over axes over which parameters are gathered to be used, on average of the bytes
+/// (1: as they are used; else as ZeRO has them, Rajbhandari et al. 2020), and the bytes that a rank
+/// would hold without that.
 struct StateParts {
   int64_t parameters = 0, optimizer = 0;
   double parameterParts = 1, optimizerParts = 1;

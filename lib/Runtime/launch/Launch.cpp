@@ -277,7 +277,10 @@ Result<World> joinWorld(const LaunchedRank &launch, const LaunchOptions &options
   world.rendezvous = rendezvous.take();
   auto connected = connectByGloo(launch, *world.rendezvous, options);
   if (!connected) {
-    Status why = explainLoss(connected.status(), [&] { return world.rendezvous->verdict(); });
+    Status known = world.rendezvous->verdict();
+    Status why = known.isOk()
+                     ? explainLoss(connected.status(), [&] { return world.rendezvous->verdict(); })
+                     : known;
     world.rendezvous->fail(why);
     return why;
   }

@@ -2,19 +2,18 @@
 // See the header.
 #include "DescribeChoice.h"
 
+#include "DescribeSharing.h"
 #include "Stages/StepPhase.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
-using ::autopar::AxisUse;
 using ::autopar::CostTerm;
 using ::autopar::MemoryParts;
 using ::autopar::PlanDetails;
 using ::autopar::PlanRow;
 using ::autopar::Result;
-using ::autopar::StateParts;
 using ::autopar::Status;
 using ::autopar::TimelineSlice;
 
@@ -46,8 +45,7 @@ public:
     addRows();
     AUTOPAR_RETURN_IF_ERROR(problem.hasStages() ? addPipeline() : addSequence(evaluation.timeUs));
     addTime();
-    addAxes();
-    addState();
+    describeSharing(problem, choice, details.believed);
     addMemory();
     addHostMemory();
     return std::move(details);
@@ -206,89 +204,6 @@ private:
     llvm::sort(details.believed.time, [](const CostTerm &a, const CostTerm &b) {
       return std::tie(b.us, a.kind, a.axes) < std::tie(a.us, b.kind, b.axes);
     });
-  }
-
-  //===-- Sharing ----------------------------------------------------------------------------===//
-
-  static double &shareOf(AxisUse &use, DimensionRole role) {
-    switch (role) {
-    case DimensionRole::Batch:
-      return use.samples;
-    case DimensionRole::Position:
-      return use.positions;
-    case DimensionRole::Expert:
-      return use.experts;
-    case DimensionRole::Model:
-      return use.model;
-    }
-    llvm_unreachable("a role of another kind");
-  }
-
-  static double rounded(double value) { return std::round(value * 1e4) / 1e4; }
-
-  void addAxes() {
-    std::vector<AxisUse> &uses = details.believed.axes;
-    uses.resize(axes.names.size());
-    double totalUs = 0;
-    for (auto [position, entry] : llvm::enumerate(problem.operations())) {
-      size_t node = first + position;
-      double us = graph.nodes[node].strategies[choice[node]].timeUs;
-      if (us <= 0)
-        continue;
-      totalUs += us;
-      ShardingRule rule = shardingRuleOf(entry.first);
-      SmallVector<DimensionRole> factors = roles.ofFactors(entry.first, rule);
-      for (auto [index, list] : llvm::enumerate(problem.choicesOf(position)[choice[node]]))
-        for (int8_t axis : list)
-          if (rule.factors[index].size < ShardingRule::unreducedExtent)
-            shareOf(uses[axis], factors[index]) += us;
-    }
-    for (auto [axis, use] : llvm::enumerate(uses)) {
-      use.axis = axes.names[axis].str();
-      for (DimensionRole role : {DimensionRole::Batch, DimensionRole::Position,
-                                 DimensionRole::Expert, DimensionRole::Model})
-        shareOf(use, role) = totalUs > 0 ? rounded(shareOf(use, role) / totalUs) : 0;
-    }
-  }
-
-  /// Into how many parts axes that share samples cut a parameter; experts are not shared so.
-  double partsOverSamples(BlockArgument argument, const TensorSharding &sharding) const {
-    ArrayRef<DimensionRole> own = roles.of(argument);
-    double parts = 1;
-    for (auto [dim, list] : llvm::enumerate(sharding.dims))
-      if (dim >= own.size() || own[dim] != DimensionRole::Expert)
-        for (int8_t axis : list)
-          if (details.believed.axes[axis].sharesSamples())
-            parts *= static_cast<double>(problem.axesOf(argument).sizes[axis]);
-    return parts;
-  }
-
-  /// What a rank holds of parameters or of the optimizer's state.
-  struct Held {
-    double bytes = 0, whole = 0;
-    void add(int64_t own, double parts) {
-      bytes += static_cast<double>(own);
-      whole += static_cast<double>(own) * parts;
-    }
-    double parts() const { return bytes > 0 ? std::max(1.0, rounded(whole / bytes)) : 1; }
-  };
-
-  void addState() {
-    std::vector<std::array<Held, 2>> held(problem.pipelineModel().meshes());
-    for (BlockArgument argument : function.getArguments()) {
-      unsigned i = argument.getArgNumber();
-      bool isState = function.getArgAttr(i, "autopar.donated") != nullptr;
-      int32_t mesh = meshOfNode(i);
-      if ((!isParameter(argument) && !isState) || roles.hasSamples(argument) || mesh < 0)
-        continue;
-      const TensorSharding &sharding = problem.shardingsOfArgument(i)[choice[i]];
-      held[mesh][!isParameter(argument)].add(rowOf("", argument, sharding).bytes,
-                                             partsOverSamples(argument, sharding));
-    }
-    for (const auto &[parameters, optimizer] : held)
-      details.believed.state.push_back({std::llround(parameters.whole),
-                                        std::llround(optimizer.whole), parameters.parts(),
-                                        optimizer.parts()});
   }
 
   //===-- Memory -----------------------------------------------------------------------------===//
