@@ -135,7 +135,7 @@ def test_where_no_program_fits_the_smallest_is_told(zoo) -> None:
                           "--quiet", "--memory-limit=300M", "--stages=2", "--micro-batches=2", "--stop-after=plan-memory"],
                          capture_output=True, text=True, timeout=300)
     assert run.returncode != 0
-    assert run.stderr.count("the smallest program that was found needs") == 1, run.stderr
+    assert run.stderr.count("the leanest that was found needs") == 1, run.stderr
 
 
 def test_experts_of_mixtral_are_spread(zoo) -> None:
