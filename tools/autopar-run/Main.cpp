@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // autopar-run: runs a compiled.bin. All ranks live in this process unless a launcher says that this
 // is one rank of many.
-#include "Inputs.h"
 #include "Report.h"
 #include "RunOptions.h"
 #include "Simulate.h"
@@ -20,12 +19,6 @@ Status runAndReport(runtime::Session &session, const RunOptions &options, bool i
                     int64_t peakBefore) {
   std::vector<double> stepMs;
   AUTOPAR_RETURN_IF_ERROR(runSteps(session, options, isRoot, stepMs));
-  // With --data, those of a program that keeps nothing are written step by step.
-  if (!options.outputFolder.empty() && (options.data.empty() || !session.states().empty())) {
-    AUTOPAR_RETURN_IF_ERROR(session.collectOutputs());
-    if (isRoot)
-      AUTOPAR_RETURN_IF_ERROR(writeOutputs(session, options.outputFolder));
-  }
   if (isRoot && options.profile)
     reportProfile(session.reader(), session.events(), options.json);
   if (!options.trace.empty()) {

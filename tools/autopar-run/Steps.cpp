@@ -81,6 +81,7 @@ private:
   Status evaluateAlone(Metrics &metrics);
   bool stacksOutputs() const { return data && !trains && !options.outputFolder.empty(); }
   Status stackOutputs();
+  Status finishOutputs();
   /// Whether a signal lets the step end first: there is something to save, or to take away.
   bool endsBetweenSteps() const {
     return (trains && !options.checkpointFolder.empty()) || stacksOutputs();
@@ -353,7 +354,7 @@ std::string Run::rate(double ms) const {
   return text;
 }
 
-/// Of the last step.
+/// Those of the last step, behind those of the steps before.
 Status Run::stackOutputs() {
   AUTOPAR_RETURN_IF_ERROR(session.collectOutputs());
   if (!isRoot)
@@ -370,6 +371,16 @@ Status Run::stackOutputs() {
     outputs = created.take();
   }
   return outputs->add(session);
+}
+
+/// --output-dir gets those of all samples, or of the last step.
+Status Run::finishOutputs() {
+  if (stacksOutputs())
+    return outputs && !stoppedBy ? outputs->finish() : Status::ok();
+  if (options.outputFolder.empty())
+    return Status::ok();
+  AUTOPAR_RETURN_IF_ERROR(session.collectOutputs());
+  return isRoot ? writeOutputs(session, options.outputFolder) : Status::ok();
 }
 
 Status Run::loop(Metrics &metrics, std::vector<double> &stepMs) {
@@ -454,8 +465,7 @@ Status Run::run(std::vector<double> &stepMs) {
   if (!metrics)
     return metrics.status();
   AUTOPAR_RETURN_IF_ERROR(loop(*metrics, stepMs));
-  if (outputs && !stoppedBy)
-    AUTOPAR_RETURN_IF_ERROR(outputs->finish());
+  AUTOPAR_RETURN_IF_ERROR(finishOutputs());
   if (evalData && steps == 0)
     AUTOPAR_RETURN_IF_ERROR(evaluateAlone(*metrics));
   int64_t done = first + int64_t(stepMs.size());

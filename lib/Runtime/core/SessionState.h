@@ -125,6 +125,7 @@ struct Session::State {
                                             size_t count);
   Status checkVerdict(std::chrono::steady_clock::time_point &last);
   Status checkOthers(LocalRank &rank, std::chrono::steady_clock::time_point &last);
+  /// explainLoss(), and where the rank was.
   Status explain(LocalRank &rank, const Status &status);
   /// Runs `begin` on every rank, then its executor until done.
   Status drive(const std::function<Status(LocalRank &)> &begin,
