@@ -32,6 +32,50 @@ module {
 
 // -----
 
+// A mask is the same for all channels, and hides zeros by zeros in those that are filled.
+
+// CHECK-LABEL: func.func @masked
+// CHECK: %[[Y:.*]] = autopar.convolution {{.*}} -> tensor<1x16x8x8xf32>
+// CHECK: %[[SEEN:.*]] = autopar.broadcast %arg3 dims [2, 3] {{.*}} : tensor<8x8xi1> -> tensor<1x16x8x8xi1>
+// CHECK: %[[ZERO:.*]] = autopar.broadcast {{.*}} dims [] {{.*}} -> tensor<1x16x8x8xf32>
+// CHECK: %[[MASKED:.*]] = autopar.select %[[SEEN]], %[[Y]], %[[ZERO]]
+// CHECK: autopar.convolution %[[MASKED]], {{.*}} : (tensor<1x16x8x8xf32>, tensor<32x16x1x1xf32>)
+module {
+  autopar.origin @v : tensor<8x16x3x3xf32>
+  autopar.origin @w : tensor<32x8x1x1xf32>
+  func.func @masked(%x: tensor<1x16x8x8xf32>, %v: tensor<8x16x3x3xf32> {autopar.origin = @v}, %w: tensor<32x8x1x1xf32> {autopar.origin = @w}, %seen: tensor<8x8xi1>) -> tensor<1x32x8x8xf32> {
+    %0 = autopar.convolution %x, %v {autopar.id = "c1", filterDilation = array<i64: 1, 1>, groups = 1 : i64, inputDilation = array<i64: 1, 1>, padBegin = array<i64: 1, 1>, padEnd = array<i64: 1, 1>, strides = array<i64: 1, 1>} : (tensor<1x16x8x8xf32>, tensor<8x16x3x3xf32>) -> tensor<1x8x8x8xf32>
+    %1 = autopar.broadcast %seen dims [2, 3] {autopar.id = "seen"} : tensor<8x8xi1> -> tensor<1x8x8x8xi1>
+    %zero = autopar.constant {autopar.id = "zero"} dense<0.0> : tensor<f32>
+    %2 = autopar.broadcast %zero dims [] {autopar.id = "behind"} : tensor<f32> -> tensor<1x8x8x8xf32>
+    %3 = autopar.select %1, %0, %2 {autopar.id = "masked"} : (tensor<1x8x8x8xi1>, tensor<1x8x8x8xf32>, tensor<1x8x8x8xf32>) -> tensor<1x8x8x8xf32>
+    %4 = autopar.convolution %3, %w {autopar.id = "c2", filterDilation = array<i64: 1, 1>, groups = 1 : i64, inputDilation = array<i64: 1, 1>, padBegin = array<i64: 0, 0>, padEnd = array<i64: 0, 0>, strides = array<i64: 1, 1>} : (tensor<1x8x8x8xf32>, tensor<32x8x1x1xf32>) -> tensor<1x32x8x8xf32>
+    return %4 : tensor<1x32x8x8xf32>
+  }
+}
+
+// -----
+
+// Where the mask shows another number, filled channels would not be the same everywhere.
+
+// CHECK-LABEL: func.func @masked_by_one
+// CHECK: autopar.convolution {{.*}} -> tensor<1x8x8x8xf32>
+module {
+  autopar.origin @v : tensor<8x16x3x3xf32>
+  autopar.origin @w : tensor<32x8x1x1xf32>
+  func.func @masked_by_one(%x: tensor<1x16x8x8xf32>, %v: tensor<8x16x3x3xf32> {autopar.origin = @v}, %w: tensor<32x8x1x1xf32> {autopar.origin = @w}, %seen: tensor<8x8xi1>) -> tensor<1x32x8x8xf32> {
+    %0 = autopar.convolution %x, %v {autopar.id = "c1", filterDilation = array<i64: 1, 1>, groups = 1 : i64, inputDilation = array<i64: 1, 1>, padBegin = array<i64: 1, 1>, padEnd = array<i64: 1, 1>, strides = array<i64: 1, 1>} : (tensor<1x16x8x8xf32>, tensor<8x16x3x3xf32>) -> tensor<1x8x8x8xf32>
+    %1 = autopar.broadcast %seen dims [2, 3] {autopar.id = "seen"} : tensor<8x8xi1> -> tensor<1x8x8x8xi1>
+    %one = autopar.constant {autopar.id = "one"} dense<1.0> : tensor<f32>
+    %2 = autopar.broadcast %one dims [] {autopar.id = "behind"} : tensor<f32> -> tensor<1x8x8x8xf32>
+    %3 = autopar.select %1, %0, %2 {autopar.id = "masked"} : (tensor<1x8x8x8xi1>, tensor<1x8x8x8xf32>, tensor<1x8x8x8xf32>) -> tensor<1x8x8x8xf32>
+    %4 = autopar.convolution %3, %w {autopar.id = "c2", filterDilation = array<i64: 1, 1>, groups = 1 : i64, inputDilation = array<i64: 1, 1>, padBegin = array<i64: 0, 0>, padEnd = array<i64: 0, 0>, strides = array<i64: 1, 1>} : (tensor<1x8x8x8xf32>, tensor<32x8x1x1xf32>) -> tensor<1x32x8x8xf32>
+    return %4 : tensor<1x32x8x8xf32>
+  }
+}
+
+// -----
+
 // A chain of them, from its end.
 
 // CHECK-LABEL: func.func @chain

@@ -85,6 +85,9 @@ public:
       if (((op.hasTrait<OpTrait::Elementwise>() && !isa<CompareOp>(op)) || isa<PoolOp>(op)) &&
           types.contains(op.getOperand(0).getType()) && isActivation(op.getResult(0)))
         types.insert(op.getResult(0).getType());
+      else if (auto select = dyn_cast<SelectOp>(op);
+               select && types.contains(select.getType()) && isActivation(select.getCondition()))
+        types.insert(select.getCondition().getType());
       else if (auto slice = dyn_cast<SliceOp>(op);
                slice && types.contains(slice.getInput().getType()) && takesBlocks(slice))
         types.insert(slice.getType());
@@ -130,7 +133,7 @@ private:
     if (auto broadcast = dyn_cast<BroadcastOp>(op)) {
       if (!resultIsActivation)
         return !any;
-      if (any || !isChannelBroadcast(broadcast))
+      if (any || !fitsBlocks(broadcast))
         return false;
       blocked.insert(op.getResult(0));
       return true;
@@ -160,12 +163,15 @@ private:
     return fits;
   }
 
-  /// Repetition of something per channel, per sample and channel, or of a scalar.
-  static bool isChannelBroadcast(BroadcastOp op) {
-    for (auto [extent, dim] : llvm::zip(op.getInput().getType().getShape(), op.getDims()))
-      if (extent != 1 && dim > 1)
-        return false;
-    return true;
+  /// Repetition of something that has no positions behind its channels: per channel, per sample and
+  /// channel, per position of all channels, or a scalar.
+  static bool fitsBlocks(BroadcastOp op) {
+    bool hasChannels = false, isBehind = false;
+    for (auto [extent, dim] : llvm::zip(op.getInput().getType().getShape(), op.getDims())) {
+      hasChannels |= extent != 1 && dim == 1;
+      isBehind |= extent != 1 && dim > 1;
+    }
+    return !(hasChannels && isBehind);
   }
 
   /// Whether it takes whole blocks of channels, and all of every other dimension.

@@ -92,18 +92,28 @@ private:
     filled[convolution.getResult()] = zeros(convolution.getType());
     llvm::sort(elementwise, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
     for (Operation *op : elementwise) {
-      SmallVector<DenseElementsAttr> operands;
-      for (Value operand : op->getOperands()) {
-        operands.push_back(values.contains(operand) ? filled.lookup(operand) : filling(operand));
-        if (!operands.back())
-          return false;
-      }
-      auto results = evaluateConstant(op, operands);
-      if (!results || !isFiniteSplat(results->front()))
+      auto fillingOf = [&](Value operand) {
+        return values.contains(operand) ? filled.lookup(operand) : filling(operand);
+      };
+      DenseElementsAttr result;
+      if (auto select = dyn_cast<SelectOp>(op); select && isForAllChannels(select.getCondition()))
+        result = fillingOf(select.getOnTrue()) == fillingOf(select.getOnFalse())
+                     ? fillingOf(select.getOnTrue())
+                     : DenseElementsAttr();
+      else
+        result = evaluate(op, llvm::map_to_vector(op->getOperands(), fillingOf));
+      if (!result || !isFiniteSplat(result))
         return false;
-      filled[op->getResult(0)] = results->front();
+      filled[op->getResult(0)] = result;
     }
     return true;
+  }
+
+  static DenseElementsAttr evaluate(Operation *op, ArrayRef<DenseElementsAttr> operands) {
+    if (llvm::is_contained(operands, DenseElementsAttr()))
+      return nullptr;
+    auto results = evaluateConstant(op, operands);
+    return results ? results->front() : DenseElementsAttr();
   }
 
   static DenseElementsAttr zeros(RankedTensorType type) {
@@ -121,9 +131,19 @@ private:
     if (auto constant = value.getDefiningOp<ConstantOp>())
       return dyn_cast<SplatElementsAttr>(constant.getValue());
     auto broadcast = value.getDefiningOp<BroadcastOp>();
+    if (auto number = broadcast ? broadcast.getInput().getDefiningOp<ConstantOp>() : ConstantOp())
+      if (auto splat = dyn_cast<SplatElementsAttr>(number.getValue());
+          splat && isForAllChannels(value))
+        return splat.resizeSplat(typeOf(value));
     bool isPerChannel = broadcast && broadcast.getDims() == ArrayRef<int64_t>{kChannels} &&
                         broadcast.getInput().getType().getNumElements() == channelsOf(value);
     return isPerChannel ? zeros(typeOf(value)) : DenseElementsAttr();
+  }
+
+  /// Whether a value from elsewhere repeats one thing for every channel.
+  static bool isForAllChannels(Value value) {
+    auto broadcast = value.getDefiningOp<BroadcastOp>();
+    return broadcast && !llvm::is_contained(broadcast.getDims(), kChannels);
   }
 
   static RankedTensorType withChannels(Value value, int64_t channels) {
@@ -145,7 +165,9 @@ private:
           "/filled");
     }
     auto broadcast = cast<BroadcastOp>(op);
-    Value input = padded(builder, op, broadcast.getInput(), {channels});
+    Value input = broadcast.getInput();
+    if (!isForAllChannels(value))
+      input = padded(builder, op, input, {channels});
     return madeFrom(op,
                     BroadcastOp::create(builder, op->getLoc(), type, input, broadcast.getDims()),
                     "/filled");

@@ -97,3 +97,28 @@ func.func @main(%x: tensor<2x3x4x4xf32> {autopar.name = "x"}, %w: tensor<64x3x1x
   }
   return %y, %z : tensor<2x32x4x4xf32>, tensor<2x32x4x4xf32>
 }
+
+// -----
+
+// A mask of an image, the same for all channels, repeats into blocks.
+
+// CHECK: exec.entry @step
+// CHECK: exec.convolution {{.*}}yLayout = blocked16
+// CHECK-NEXT: exec.launch @[[SEEN:k[0-9]+]]
+// CHECK-NEXT: exec.pack
+// CHECK-NEXT: exec.convolution {{.*}}xLayout = blocked16, yLayout = blocked16
+// CHECK: func.func @[[SEEN]](
+// PLAIN-NOT: blocked
+func.func @main(%x: tensor<1x3x8x8xf32> {autopar.name = "x"}, %w: tensor<32x3x1x1xf32> {autopar.name = "w"},
+                %v: tensor<32x32x1x1xf32> {autopar.name = "v"}, %seen: tensor<8x8xi1> {autopar.name = "seen"}) -> (tensor<1x32x8x8xf32> {autopar.name = "y"}) {
+  %a = autopar.convolution %x, %w {strides = array<i64: 1, 1>, padBegin = array<i64: 0, 0>, padEnd = array<i64: 0, 0>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x3x8x8xf32>, tensor<32x3x1x1xf32>) -> tensor<1x32x8x8xf32>
+  %m = autopar.group %a, %seen {autopar.id = "masked"} : (tensor<1x32x8x8xf32>, tensor<8x8xi1>) -> tensor<1x32x8x8xf32> {
+  ^bb0(%g: tensor<1x32x8x8xf32>, %s: tensor<8x8xi1>):
+    %0 = autopar.broadcast %s dims [2, 3] : tensor<8x8xi1> -> tensor<1x32x8x8xi1>
+    %1 = autopar.constant dense<0.0> : tensor<1x32x8x8xf32>
+    %2 = autopar.select %0, %g, %1 : (tensor<1x32x8x8xi1>, tensor<1x32x8x8xf32>, tensor<1x32x8x8xf32>) -> tensor<1x32x8x8xf32>
+    autopar.yield %2 : tensor<1x32x8x8xf32>
+  }
+  %b = autopar.convolution %m, %v {strides = array<i64: 1, 1>, padBegin = array<i64: 0, 0>, padEnd = array<i64: 0, 0>, inputDilation = array<i64: 1, 1>, filterDilation = array<i64: 1, 1>, groups = 1 : i64} : (tensor<1x32x8x8xf32>, tensor<32x32x1x1xf32>) -> tensor<1x32x8x8xf32>
+  return %b : tensor<1x32x8x8xf32>
+}
