@@ -89,6 +89,11 @@ static std::pair<int64_t, SmallVector<double>> weightsAt(const Resizing &how, do
 
 static Taps tapsOf(const Resizing &how, const Line &line) {
   Taps taps;
+  // All taps are the one position, and their weights are 1 together.
+  if (line.in == 1) {
+    taps.positions.assign(line.out, 0);
+    return taps;
+  }
   for (int64_t position = 0; position < line.out; ++position) {
     double x = sourceOf(how, line, position);
     if (how.mode == "nearest") {
