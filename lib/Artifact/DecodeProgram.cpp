@@ -110,7 +110,9 @@ public:
     return out;
   }
 
-  VaryingDim decode(const fb::VaryingDim &v) { return {v.dim(), text(v.extent()), v.least()}; }
+  VaryingDim decode(const fb::VaryingDim &v) {
+    return {v.dim(), text(v.extent()), v.least(), v.step()};
+  }
 
   Port decode(const fb::Port &p) {
     Port out;

@@ -137,7 +137,7 @@ private:
       out << " evaluated";
     for (const VaryingDim &varying : port.varying)
       out << " dimension " << varying.dim << " by \"" << varying.extent << "\" from "
-          << varying.least;
+          << varying.least << (varying.step > 1 ? " by " + std::to_string(varying.step) : "");
     if (!port.missing.empty())
       out << " missing of \"" << port.missing << '"';
     if (port.limits) {

@@ -46,7 +46,7 @@ public:
   }
 
   Offset<fb::VaryingDim> encode(const VaryingDim &v) {
-    return fb::CreateVaryingDim(builder, v.dim, builder.CreateString(v.extent), v.least);
+    return fb::CreateVaryingDim(builder, v.dim, builder.CreateString(v.extent), v.least, v.step);
   }
 
   Offset<fb::Port> encode(const Port &p) {

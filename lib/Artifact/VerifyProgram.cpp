@@ -155,9 +155,11 @@ private:
     std::vector<int64_t> shape = p.callerShape();
     for (const VaryingDim &varying : p.varying)
       if ((p.role != Role::Input && p.role != Role::Output) || varying.dim < 0 ||
-          size_t(varying.dim) >= shape.size() || varying.least < 1 ||
-          varying.least > shape[size_t(varying.dim)])
-        return bad("only a dimension of an input or output varies, from 1 or more positions on");
+          size_t(varying.dim) >= shape.size() || varying.least < 1 || varying.step < 1 ||
+          varying.least > shape[size_t(varying.dim)] ||
+          (shape[size_t(varying.dim)] - varying.least) % varying.step != 0)
+        return bad("only a dimension of an input or output varies, from 1 or more positions on, in "
+                   "steps that lead to all of it");
     if (!p.modelShape.empty() &&
         (!isKept(p) || checkedBytes(p.modelShape, p.dtype) != checkedBytes(p.shape, p.dtype)))
       return bad(

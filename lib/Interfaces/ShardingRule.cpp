@@ -83,6 +83,14 @@ ShardingRule ShardingRule::replicated(Operation *op) {
   return rule;
 }
 
+void ShardingRule::addWindow(int64_t dim, int64_t stride, int64_t spread, BehindEnd behind,
+                             ReductionKind reduction) {
+  int64_t positions = operands[0][dim].front(), places = results[0][dim].front();
+  factors[positions].behind = behind;
+  factors[positions].reduction = reduction;
+  windows.push_back({positions, places, stride, spread});
+}
+
 void ShardingRule::complete(Operation *op) {
   auto cover = [&](SmallVector<Tensor> &tensors, TypeRange types) {
     for (auto [tensor, type] : llvm::zip_equal(tensors, types))

@@ -34,22 +34,22 @@ static Result<Module> readText(const CompileOptions &options, MLIRContext &conte
 
 static Result<Module> importModel(const CompileOptions &options, MLIRContext &context) {
   ImportOptions import;
-  import.leastExtents = options.leastExtents;
+  import.ranges = options.ranges;
   import.bindings = options.bindings;
   import.fixedInputs = options.fixedInputs;
   import.trainingMode = options.train && !options.train.inferenceMode;
   import.ownTraining = !options.train && !options.train.inferenceMode;
   import.inferenceMode = options.train.inferenceMode;
   import.needsValues = options.stopAfter == Phase::Emit;
-  if (options.train && !import.leastExtents.empty())
+  if (options.train && !import.ranges.empty())
     return Status{StatusCode::Usage,
-                  "--bind: '" + import.leastExtents.begin()->first +
+                  "--bind: '" + import.ranges.begin()->first +
                       "' is a range, but a training step has one batch and length; compile a "
                       "program for each (--beside)"};
   FailureOr<Module> imported = importOnnx(options.input, import, context);
   if (failed(imported))
     return reported();
-  if (!import.leastExtents.empty())
+  if (!import.ranges.empty())
     AUTOPAR_RETURN_IF_ERROR(varyExtents(*imported, options.input, import, context));
   return Result<Module>(std::move(*imported));
 }

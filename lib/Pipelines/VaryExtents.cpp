@@ -21,22 +21,23 @@ struct Reason {
   std::string text;
 };
 
-/// A copy of `module` in which what follows the extent is written down.
+/// A copy of `module` in which what follows the extent is written down; or the first reason why
+/// not.
 FailureOr<OwningOpRef<ModuleOp>> mark(ModuleOp module, StringRef path, ImportOptions import,
                                       const VaryingExtent &extent, MLIRContext &context,
-                                      std::optional<Reason> &first) {
+                                      std::optional<Reason> &reason) {
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
-    if (!first && diagnostic.getSeverity() == DiagnosticSeverity::Error)
-      first = Reason{diagnostic.getLocation(), diagnostic.str()};
+    if (!reason && diagnostic.getSeverity() == DiagnosticSeverity::Error)
+      reason = Reason{diagnostic.getLocation(), diagnostic.str()};
     return success();
   });
   import.bindings[extent.name.str()] = extent.other;
   FailureOr<OwningOpRef<ModuleOp>> other = importOnnx(path, import, context);
   if (failed(other)) {
-    if (first)
-      first->text = ("'" + extent.name + "' cannot vary: where it is " + Twine(extent.other) +
-                     ", the model is refused: " + first->text)
-                        .str();
+    if (reason)
+      reason->text = ("'" + extent.name + "' cannot vary: where it is " + Twine(extent.other) +
+                      ", the model is refused: " + reason->text)
+                         .str();
     return failure();
   }
   OwningOpRef<ModuleOp> copy(module.clone());
@@ -49,18 +50,23 @@ FailureOr<OwningOpRef<ModuleOp>> mark(ModuleOp module, StringRef path, ImportOpt
 
 Status mlir::autopar::varyExtents(OwningOpRef<ModuleOp> &module, StringRef path,
                                   const ImportOptions &import, MLIRContext &context) {
-  for (const auto &[name, least] : import.leastExtents) {
+  for (const auto &[name, range] : import.ranges) {
     int64_t most = import.bindings.at(name);
     // Where an extent is 1, what is repeated along it is not. What import folds it decides by size,
     // so that two models may differ in more than the extent; on its other side they do not.
-    SmallVector<int64_t> others{most + 1};
-    if (most > 2)
-      others.insert(others.begin(), most - 1);
+    SmallVector<int64_t> others{most + range.step};
+    if (most - range.step > 1)
+      others.insert(others.begin(), most - range.step);
     std::optional<Reason> first;
     FailureOr<OwningOpRef<ModuleOp>> marked = failure();
-    for (int64_t other : others)
-      if (failed(marked))
-        marked = mark(*module, path, import, {name, least, most, other}, context, first);
+    for (int64_t other : others) {
+      if (succeeded(marked))
+        break;
+      std::optional<Reason> reason;
+      marked = mark(*module, path, import, {name, range, most, other}, context, reason);
+      if (!first)
+        first = reason;
+    }
     if (failed(marked)) {
       if (first)
         mlir::emitError(first->loc) << first->text;

@@ -16,6 +16,15 @@ using ::autopar::Status;
 namespace {
 std::vector<int64_t> listOf(ArrayRef<int64_t> values) { return values.vec(); }
 
+artifact::VaryingDim varyingDim(DictionaryAttr entry) {
+  auto number = [&](StringRef name, int64_t otherwise) {
+    auto given = entry.getAs<IntegerAttr>(name);
+    return given ? given.getInt() : otherwise;
+  };
+  return {static_cast<int32_t>(number("dim", 0)), entry.getAs<StringAttr>("extent").str(),
+          number("least", 1), number("step", 1)};
+}
+
 /// One program being emitted.
 struct ProgramEmitter {
   ProgramEmitter(exec::ProgramOp op, WeightSources &weights) : op(op), weights(weights) {}
@@ -108,9 +117,7 @@ struct ProgramEmitter {
       emitted.transposeOf = port.getTransposeOf().value_or("").str();
       if (auto varying = port.getVarying())
         for (auto each : varying->getAsRange<DictionaryAttr>())
-          emitted.varying.push_back({static_cast<int32_t>(each.getAs<IntegerAttr>("dim").getInt()),
-                                     each.getAs<StringAttr>("extent").str(),
-                                     each.getAs<IntegerAttr>("least").getInt()});
+          emitted.varying.push_back(varyingDim(each));
       emitted.missing = port.getMissing().value_or("").str();
       if (auto limits = port.getLimits()) {
         emitted.limits = artifact::Limits{(*limits)[0], (*limits)[1], {}};

@@ -32,11 +32,12 @@ class Compiled:
 
 def _extent(name: str, extent: Any) -> str:
     try:
-        if isinstance(extent, tuple) and len(extent) == 2:
-            return f"{operator.index(extent[0])}..{operator.index(extent[1])}"
+        if isinstance(extent, tuple) and len(extent) in (2, 3):
+            least, most, *step = map(operator.index, extent)
+            return f"{least}..{most}" + "".join(f":{each}" for each in step)
         return str(operator.index(extent))
     except TypeError:
-        raise Error(EXIT_USAGE, f"bind: the extent of '{name}' is a whole number, or (least, most), not {extent!r}") from None
+        raise Error(EXIT_USAGE, f"bind: the extent of '{name}' is a whole number, (least, most) or (least, most, step), not {extent!r}") from None
 
 
 def compile(  # noqa: A001 - autopar.compile is the name users expect
@@ -59,7 +60,8 @@ def compile(  # noqa: A001 - autopar.compile is the name users expect
 
     model: a path, or an `onnx.ModelProto`. The artifact refers to the model file for its weights, so a ModelProto is
       written beside the artifact, to `<output without suffix>.weights/model.onnx`.
-    bind: extents of symbolic dimensions, of the global batch: {"batch": 8}; a range where each step decides: {"seq": (1, 128)}.
+    bind: extents of symbolic dimensions, of the global batch: {"batch": 8}; a range where each step decides: {"seq": (1, 128)},
+        or (least, most, step): {"height": (64, 640, 32)}.
     fix_inputs: inputs that are always this number, and constants of the program: {"sr": 16000}.
     ranks: number of ranks on this machine; or cluster: a cluster file or its JSON as a dict. Neither: one rank.
     threads: threads per rank that scratch is planned for; None: as many as each rank of this machine has cores, one on a cluster.

@@ -66,12 +66,9 @@ class Programs:
         self.close()
 
 
-def _taken(session: Session) -> List[Tuple[str, Tuple[int, ...], Tuple[int, ...]]]:
-    return sorted((port.name, port.least, port.shape) for port in session.inputs)
+def _taken(session: Session) -> List[Tuple[str, Tuple[int, ...], Tuple[int, ...], Tuple[int, ...]]]:
+    return sorted((port.name, port.least, port.shape, port.step) for port in session.inputs)
 
 
 def _text(session: Session) -> str:
-    def extents(least: Tuple[int, ...], most: Tuple[int, ...]) -> str:
-        return ", ".join(str(high) if low == high else f"{low}..{high}" for low, high in zip(least, most))
-
-    return ", ".join(f"{name} [{extents(least, most)}]" for name, least, most in _taken(session))
+    return ", ".join(map(str, sorted(session.inputs)))

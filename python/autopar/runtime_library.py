@@ -51,6 +51,7 @@ _SIGNATURES = {
     "autoparInput": (c_int32, [_SESSION, c_int32, POINTER(Tensor)]),
     "autoparOutput": (c_int32, [_SESSION, c_int32, POINTER(Tensor)]),
     "autoparInputLeast": (c_int32, [_SESSION, c_int32, POINTER(c_int64)]),
+    "autoparInputStep": (c_int32, [_SESSION, c_int32, POINTER(c_int64)]),
     "autoparOutputShape": (c_int32, [_SESSION, c_int32, POINTER(c_int64)]),
     "autoparSetInput": (c_int32, [_SESSION, c_char_p, c_int32, c_int32, POINTER(c_int64), c_void_p]),
     "autoparRun": (c_int32, [_SESSION, c_int64]),

@@ -19,6 +19,10 @@ MOST_THREADS = 4096  # as autopar-run --threads
 MOST_STEPS = 1 << 40  # as autopar-run --steps
 
 
+def _extent(least: int, most: int, step: int) -> str:
+    return str(most) if least == most else f"{least}..{most}" if step == 1 else f"{least}..{most}:{step}"
+
+
 class Port(NamedTuple):
     """A tensor that the program takes or gives, as a whole (not the part of one rank)."""
 
@@ -27,10 +31,17 @@ class Port(NamedTuple):
     shape: Tuple[int, ...]
     #: Of an input, the least that a step may be given of each dimension, of which `shape` is the most; () for all others.
     least: Tuple[int, ...] = ()
+    #: By how much each dimension varies between the two: 1 where it does not, or by any number.
+    step: Tuple[int, ...] = ()
 
     def takes(self, shape: Sequence[int]) -> bool:
         """Whether a step may be given an array of this shape."""
-        return len(shape) == len(self.shape) and all(map(lambda least, size, most: least <= size <= most, self.least, shape, self.shape))
+        return len(shape) == len(self.shape) and all(
+            size in range(least, most + 1, step) for least, size, most, step in zip(self.least, shape, self.shape, self.step))
+
+    def __str__(self) -> str:
+        """Its name and extents, as in "x [1..8, 3, 64..640:32]"."""
+        return f"{self.name} [{', '.join(map(_extent, self.least or self.shape, self.shape, self.step or [1] * len(self.shape)))}]"
 
 
 Path = Union[str, "os.PathLike[str]"]
@@ -82,7 +93,8 @@ class Session:
         #: Bytes of all ranks together: allocated here, and used of what the session beside this one holds.
         self.own_bytes: int = self._library.autoparOwnBytes(self._session)
         self.shared_bytes: int = self._library.autoparSharedBytes(self._session)
-        self.inputs = [port._replace(least=self._extents(self._library.autoparInputLeast, index, port))
+        self.inputs = [port._replace(least=self._extents(self._library.autoparInputLeast, index, port),
+                                     step=self._extents(self._library.autoparInputStep, index, port))
                        for index, port in enumerate(self._ports(self._library.autoparInputCount, self._library.autoparInput))]
         self.outputs = self._ports(self._library.autoparOutputCount, self._library.autoparOutput)
         self.states = self._ports(self._library.autoparStateCount, self._library.autoparState)

@@ -137,7 +137,7 @@ REFUSED: List[Tuple[List[str], str]] = [
      "rank: expected a whole number of at least 1"),
     (["autopar-translate", "--onnx-operators", "--with-text"], "--with-text goes with --dump"),
     (["autopar-translate", "--import-onnx", "x.onnx", "--bind", "n=1..4"], "--bind: 'n' is a range, but an import has one extent"),
-    (["autopar-translate", "--import-onnx", "x.onnx", "--bind", "n"], "--bind: binding 'n' should read name=extent or name=least..most, as in batch=8,seq=1..128"),
+    (["autopar-translate", "--import-onnx", "x.onnx", "--bind", "n"], "--bind: binding 'n' should read name=extent, name=least..most or name=least..most:step, as in batch=8,seq=1..128,width=64..640:32"),
     (["autopar-translate", "--import-onnx", "x.onnx", "--bind", "n=1,n=2"], "--bind: 'n' is bound twice"),
     (["autopar-translate", "--extract-kernels", "a.bin"], "--extract-kernels writes bytes; name a file with -o"),
     (["autopar-translate", "--exec-to-artifact", "a.mlir"], "--exec-to-artifact writes bytes; name a file with -o"),

@@ -38,7 +38,7 @@ def test_names_that_the_package_does_not_have() -> None:
 def test_compilations_that_make_no_sense(tmp_path: pathlib.Path) -> None:
     assert refusal(2, autopar.compile, "x.onnx", ranks=2, cluster="presets:cpux2") == (
         "ranks and cluster exclude each other; a cluster says how many ranks there are")
-    assert refusal(2, autopar.compile, "x.onnx", bind={"batch": "x"}) == "bind: the extent of 'batch' is a whole number, or (least, most), not 'x'"
+    assert refusal(2, autopar.compile, "x.onnx", bind={"batch": "x"}) == "bind: the extent of 'batch' is a whole number, (least, most) or (least, most, step), not 'x'"
     assert refusal(2, autopar.compile, "x.onnx", options="--explain") == "options are a list of words, such as ['--stages', '2'], not '--explain'"
     assert refusal(2, autopar.compile, "x.onnx", train="loss") == "train is an autopar.Train, not str"
     assert refusal(2, autopar.compile, "x.onnx", train=autopar.Train("")).startswith('autopar-compile: error: --train: expected "loss=..."')

@@ -2,13 +2,11 @@
 """Extents that are bound to a range: one program takes any of them, and computes what onnxruntime does for that one."""
 
 import pathlib
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
-import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
 
 import autopar
 from autopar import models
@@ -16,36 +14,9 @@ from autopar.compiler import run_tool
 from autopar.tools import find_tool
 
 from emulated_cuda import assert_alike, on_both
+from varying import VOCAB, assert_as_onnxruntime, graph, node, values
 
-VOCAB = 61
 SIZES = {"layers": 2, "hidden": 64, "heads": 4, "vocab": VOCAB, "positions": 40}
-
-
-def values(model: pathlib.Path, extents: Dict[str, int], seed: int = 0) -> Dict[str, np.ndarray]:
-    """Of the inputs of a model where its dimensions have these extents."""
-    random = np.random.default_rng(seed)
-    given = {}
-    for port in onnx.load(model, load_external_data=False).graph.input:
-        shape = [extents[dim.dim_param] if dim.dim_param else dim.dim_value for dim in port.type.tensor_type.shape.dim]
-        kind = helper.tensor_dtype_to_np_dtype(port.type.tensor_type.elem_type)
-        if kind == np.float32:
-            given[port.name] = random.standard_normal(shape).astype(kind)
-        else:
-            given[port.name] = random.integers(0, 2 if "mask" in port.name or "type" in port.name else VOCAB, shape).astype(kind)
-        if "mask" in port.name:
-            given[port.name][..., :1] = 1
-    return given
-
-
-def assert_as_onnxruntime(model: pathlib.Path, session: autopar.Session, extents: Sequence[Dict[str, int]], tolerance: float = 1e-4) -> None:
-    reference = onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
-    names = [output.name for output in reference.get_outputs()]
-    for seed, each in enumerate(extents):
-        inputs = values(model, each, seed)
-        outputs = session.run(inputs)
-        for name, expected in zip(names, reference.run(None, inputs)):
-            assert outputs[name].shape == expected.shape
-            np.testing.assert_allclose(outputs[name], expected, rtol=tolerance, atol=tolerance)
 
 
 def some(*extents: Tuple[int, int]) -> List[Dict[str, int]]:
@@ -91,23 +62,6 @@ def test_an_emulated_gpu_takes_any_length(tmp_path: pathlib.Path, name: str, opt
 
 
 # ---- Graphs of a few operators -----------------------------------------------------------------------------------------------------
-
-
-def graph(tmp_path: pathlib.Path, nodes: List[onnx.NodeProto], inputs: Dict[str, Sequence[Any]], outputs: List[str],
-          constants: Optional[Dict[str, np.ndarray]] = None) -> pathlib.Path:
-    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()]
-    results = [helper.make_value_info(name, helper.make_tensor_type_proto(TensorProto.FLOAT, None)) for name in outputs]
-    initializers = [onnx.numpy_helper.from_array(array, name) for name, array in (constants or {}).items()]
-    model = helper.make_model(helper.make_graph(nodes, "g", ports, results, initializers), opset_imports=[helper.make_opsetid("", 18)])
-    model.ir_version = 9
-    path = tmp_path / "graph.onnx"
-    onnx.save(model, path)
-    return path
-
-
-def node(kind: str, inputs: Sequence[str], output: str, **attributes: Any) -> onnx.NodeProto:
-    return helper.make_node(kind, inputs, output.split(), **attributes)
-
 
 ONE, TWO, LAST = np.array([1]), np.array([2]), np.array([-1])
 GRAPHS = {
@@ -157,7 +111,8 @@ def test_operators_stop_at_the_end(tmp_path: pathlib.Path, name: str, ranks: int
 
 
 REFUSED = {
-    "windows along it": ([node("Transpose", ["x"], "t", perm=[0, 2, 1]), node("MaxPool", ["t"], "y", kernel_shape=[2])], "cannot vary: autopar.pool needs to know where dimension 2 ends"),
+    "wide strides along it": ([node("Transpose", ["x"], "t", perm=[0, 2, 1]), node("MaxPool", ["t"], "y", kernel_shape=[2], strides=[2])],
+                              "it decides the attribute|strides by 2 along dimension 2, which varies by 1; bind a range with a step"),
     "a recurrence along it": ([node("RNN", ["x", "w", "r"], "y", hidden_size=4)], "which operations there are"),
     "a reversal": ([node("Slice", ["x", "last", "begin", "one", "back"], "y")], "in another order"),
     "something behind it": ([node("Concat", ["x", "x"], "y", axis=1)], "behind its end"),
@@ -178,14 +133,20 @@ def test_what_needs_the_end_is_refused(tmp_path: pathlib.Path, name: str) -> Non
     assert not (tmp_path / "g.bin").exists()
 
 
-def test_a_number_that_two_ranges_decide_is_refused(tmp_path: pathlib.Path) -> None:
+def test_two_ranges_decide_a_number_by_their_product(tmp_path: pathlib.Path) -> None:
     nodes = [node("ReduceSum", ["x"], "sum", keepdims=0), node("Size", ["x"], "size"), node("Cast", ["size"], "number", to=1), node("Div", ["sum", "number"], "y")]
     model = graph(tmp_path, nodes, {"x": ["batch", "seq", 6]}, ["y"])
-    with pytest.raises(autopar.Error, match="it and another range decide one number"):
-        autopar.compile(model, tmp_path / "g.bin", bind={"batch": (1, 4), "seq": (1, 9)}, options=["--quiet"])
-    autopar.compile(model, tmp_path / "g.bin", bind={"batch": 4, "seq": (1, 9)}, options=["--quiet"])
+    autopar.compile(model, tmp_path / "g.bin", bind={"batch": (1, 4), "seq": (1, 9)}, options=["--quiet"])
     with autopar.Session(tmp_path / "g.bin") as session:
-        assert_as_onnxruntime(model, session, some((4, 9), (4, 2)), 1e-5)
+        assert_as_onnxruntime(model, session, some((4, 9), (4, 2), (1, 9), (3, 5)), 1e-5)
+
+
+def test_a_number_that_two_ranges_decide_otherwise_is_refused(tmp_path: pathlib.Path) -> None:
+    nodes = [node("Shape", ["x"], "b", start=0, end=1), node("Shape", ["x"], "s", start=1, end=2), node("Add", ["b", "s"], "sum"),
+             node("Cast", ["sum"], "number", to=1), node("Div", ["x", "number"], "y")]
+    model = graph(tmp_path, nodes, {"x": ["batch", "seq", 6]}, ["y"])
+    with pytest.raises(autopar.Error, match="it and another range decide one number that the model computes with, other than by their product"):
+        autopar.compile(model, tmp_path / "g.bin", bind={"batch": (1, 4), "seq": (1, 9)}, options=["--quiet"])
 
 
 def test_a_dimension_of_two_ranges_is_refused(tmp_path: pathlib.Path) -> None:
@@ -247,7 +208,7 @@ def test_extents_outside_of_the_range_are_refused(sums: pathlib.Path, seq: int) 
             session.run({"x": ones(3, seq, 6), "z": ones(seq, 6)})
 
 
-@pytest.mark.parametrize("bind,text", [({"seq": (0, 4)}, "begins at 1"), ({"seq": (5, 4)}, "begins at 1"), ({"seq": (1, 2, 3)}, "whole number")])
+@pytest.mark.parametrize("bind,text", [({"seq": (0, 4)}, "begins at 1"), ({"seq": (5, 4)}, "begins at 1"), ({"seq": (1, 2, 3)}, "a step of at least 1 that leads from 1 to 2"), ({"seq": (1, 4, 0)}, "a step of at least 1"), ({"seq": (1, 2, 3, 4)}, "whole number")])
 def test_ranges_that_are_none_are_refused(tmp_path: pathlib.Path, bind: Dict[str, Any], text: str) -> None:
     model = graph(tmp_path, [node("Relu", ["x"], "y")], {"x": [3, "seq", 6]}, ["y"])
     with pytest.raises(autopar.Error, match=text):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`scripts/check-models`: whole models on 1, 2 and 4 ranks against onnxruntime, rtol 1e-3; with --train, training against one rank.
-With --vary programs take any extents up to three more than those that are checked, which are filled up.
+With --vary programs take any extents up to three more than those that are checked, which are filled up; of images, up to 64 more.
 With --update the weights of a training step go into a new model file: it computes what the old one does with them.
 Those of libraries of PyTorch networks, which another Python exports, against PyTorch in both (`--source timm --python FILE`).
 
@@ -15,7 +15,7 @@ import pathlib
 import sys
 import tempfile
 import time
-from typing import Any, Callable, Counter, Dict, Iterator, List, Mapping, NamedTuple
+from typing import Any, Callable, Counter, Dict, Iterator, List, Mapping, NamedTuple, Tuple
 
 import numpy as np
 
@@ -30,6 +30,7 @@ RTOL = 1e-3
 REFUSALS = (2, 65)
 TIMEOUT_S = 600.0
 BEYOND = 3
+IMAGE_STEP = 32
 
 
 class Task(NamedTuple):
@@ -43,7 +44,12 @@ class Task(NamedTuple):
 
     def bind(self) -> Dict[str, Any]:
         """For autopar.compile."""
-        return {name: (1, extent + BEYOND) if self.varies else extent for name, extent in self.model.bind.items()}
+        return {name: range_of(extent) if self.varies else extent for name, extent in self.model.bind.items()}
+
+
+def range_of(extent: int) -> Tuple[int, ...]:
+    """One with more than an extent. What is as wide as an image goes in the steps that networks of images halve."""
+    return (extent, extent + 2 * IMAGE_STEP, IMAGE_STEP) if extent % IMAGE_STEP == 0 else (1, extent + BEYOND)
 
 
 class Verdict(NamedTuple):

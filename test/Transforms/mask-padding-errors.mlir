@@ -1,9 +1,19 @@
 // RUN: autopar-opt %s -split-input-file --autopar-mask-padding -verify-diagnostics
 
-func.func @normalized(%x: tensor<4x8xf32> {autopar.name = "x", autopar.varying = [{dim = 1, extent = "n", least = 1}]}) -> tensor<4x8xf32> {
-  // expected-error@+1 {{'n' cannot vary: autopar.normalize needs to know where dimension 1 ends}}
-  %0 = autopar.normalize %x dims [1] epsilon 1.0e-05 {autopar.id = "norm"} : tensor<4x8xf32>
-  return %0 : tensor<4x8xf32>
+func.func @strided(%x: tensor<1x1x8xf32> {autopar.name = "x", autopar.varying = [{dim = 2, extent = "n", least = 2}]}, %w: tensor<1x1x2xf32> {autopar.name = "w"}) -> tensor<1x1x4xf32> {
+  // expected-error@+1 {{'n' cannot vary: autopar.convolution strides by 2 along dimension 2, which varies by 1; bind a range with a step, as in width=64..640:32}}
+  %0 = autopar.convolution %x, %w {autopar.id = "conv", filterDilation = array<i64: 1>, groups = 1 : i64, inputDilation = array<i64: 1>, padBegin = array<i64: 0>, padEnd = array<i64: 0>, strides = array<i64: 2>} : (tensor<1x1x8xf32>, tensor<1x1x2xf32>) -> tensor<1x1x4xf32>
+  return %0 : tensor<1x1x4xf32>
+}
+
+// -----
+
+func.func @part(%x: tensor<4x2xf32> {autopar.name = "x", autopar.varying = [{dim = 0, extent = "n", least = 1}]}, %z: tensor<2x4xf32> {autopar.name = "z", autopar.varying = [{dim = 1, extent = "n", least = 1}]}) -> tensor<8xf32> {
+  %0 = autopar.transpose %x permutation [1, 0] {autopar.id = "t"} : tensor<4x2xf32> -> tensor<2x4xf32>
+  %1 = autopar.reshape %0 {autopar.id = "flat"} : tensor<2x4xf32> -> tensor<8xf32>
+  // expected-error@+1 {{'n' cannot vary: autopar.normalize normalizes dimension 0, of which it is a part}}
+  %2 = autopar.normalize %1 dims [0] epsilon 1.0e-05 {autopar.id = "norm"} : tensor<8xf32>
+  return %2 : tensor<8xf32>
 }
 
 // -----

@@ -146,7 +146,7 @@ Result<CommandLine> Options::values() const {
       return usage("--fix-input: " + error);
   }
   options.bindings = import.bindings;
-  options.leastExtents = import.leastExtents;
+  options.ranges = import.ranges;
   options.fixedInputs = import.fixedInputs;
   options.carry.assign(carry.begin(), carry.end());
   options.input = input;

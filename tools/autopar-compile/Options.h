@@ -22,7 +22,8 @@ struct Options {
   cl::list<std::string> bindings{
       "bind",
       cl::desc("extents of symbolic dimensions, of the global batch: batch=8,seq=128; those named "
-               "by others, past + seq, follow; a range, seq=1..128, where each step decides"),
+               "by others, past + seq, follow; a range, seq=1..128, where each step decides, "
+               "perhaps with a step, height=64..640:32"),
       cl::value_desc("name=extent,..."), cl::cat(category)};
   cl::list<std::string> fixInputs{
       "fix-input",

@@ -22,8 +22,10 @@ ordered_json tensorJson(const artifact::Port &port) {
   ordered_json tensor = {
       {"name", port.name}, {"dtype", std::string(name(port.dtype))}, {"shape", port.callerShape()}};
   for (const artifact::VaryingDim &varying : port.varying)
-    tensor["varying"].push_back(
-        {{"dim", varying.dim}, {"extent", varying.extent}, {"least", varying.least}});
+    tensor["varying"].push_back({{"dim", varying.dim},
+                                 {"extent", varying.extent},
+                                 {"least", varying.least},
+                                 {"step", varying.step}});
   return tensor;
 }
 

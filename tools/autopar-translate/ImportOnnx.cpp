@@ -21,8 +21,8 @@ int importOnnxFile(llvm::StringRef model, llvm::ArrayRef<std::string> bindings,
       llvm::errs() << "autopar-translate: --bind: " << error << "\n";
       return usage;
     }
-  if (!options.leastExtents.empty()) {
-    llvm::errs() << "autopar-translate: --bind: '" << options.leastExtents.begin()->first
+  if (!options.ranges.empty()) {
+    llvm::errs() << "autopar-translate: --bind: '" << options.ranges.begin()->first
                  << "' is a range, but an import has one extent; autopar-compile --stop-after "
                     "import takes ranges\n";
     return usage;

@@ -92,11 +92,12 @@ struct Limits {
 };
 
 /// A dimension that has as many positions as a step is given: all that share the name of an extent
-/// miss equally many of those in their port's shape.
+/// miss equally many steps of those in their port's shape.
 struct VaryingDim {
   int32_t dim = 0; ///< of the shape by which a caller knows the tensor
   std::string extent;
   int64_t least = 1; ///< positions
+  int64_t step = 1;  ///< positions
 };
 
 /// A named tensor that enters or leaves. The part that a rank holds stands in RankTable::ports at

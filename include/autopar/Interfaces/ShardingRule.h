@@ -49,6 +49,13 @@ struct Factor {
   llvm::SmallVector<int64_t, 1> completeResults = {};
 };
 
+/// A factor along which a window slides, and that of its places. Both begin together; `stride`
+/// positions more at the end of the one are `spread` places more at the end of the other.
+struct SlidingWindow {
+  int64_t positions, places;
+  int64_t stride = 1, spread = 1;
+};
+
 /// The factors of an operation and where they appear. A tensor dimension is a list of factors,
 /// major to minor; more than one factor in a dimension means that the dimension is their product
 /// (reshape).
@@ -61,6 +68,8 @@ struct ShardingRule {
   llvm::SmallVector<Tensor> results;
   /// Results that stay where they are made: their readers take them as they lie.
   llvm::SmallVector<int64_t, 1> fixedResults = {};
+  /// Of factors that need replication.
+  llvm::SmallVector<SlidingWindow, 0> windows = {};
 
   /// Adds a factor that covers dimension `operandDims[i]` of operand i and `resultDims[j]` of
   /// result j; `absent` marks a tensor that the factor does not touch. Minor factors are added
@@ -75,6 +84,11 @@ struct ShardingRule {
   int64_t addUnreducedFactor(ReductionKind reduction = ReductionKind::Sum);
   /// The extent that such a factor counts as: any number of shards fits.
   static constexpr int64_t unreducedExtent = int64_t(1) << 40;
+
+  /// Says that a window slides along a dimension of the first operand, whose place is that
+  /// dimension of the first result; both have factors. `behind`: what may stand behind the end.
+  void addWindow(int64_t dim, int64_t stride, int64_t spread, BehindEnd behind,
+                 ReductionKind reduction = ReductionKind::Sum);
 
   /// A rule with empty mappings that fit the operation's ranked operands and results.
   static ShardingRule emptyFor(Operation *op);

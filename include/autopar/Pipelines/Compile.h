@@ -2,6 +2,7 @@
 // The whole way from a model file to compiled.bin: what autopar-compile does, callable.
 #pragma once
 
+#include "autopar/Base/ExtentRange.h"
 #include "autopar/Base/Status.h"
 #include "autopar/Cost/ProfileDatabase.h"
 #include "autopar/Pipelines/Pipelines.h"
@@ -23,7 +24,7 @@ struct CompileOptions {
   std::string output; ///< the artifact; or, with stopAfter, the MLIR text ("-": standard output,
                       ///< empty: nowhere)
   std::map<std::string, int64_t> bindings;        ///< symbolic dimension -> extent
-  std::map<std::string, int64_t> leastExtents;    ///< of extents that vary: the least
+  ::autopar::ExtentRanges ranges;                 ///< of extents that vary
   std::map<std::string, std::string> fixedInputs; ///< input -> the number that it always is
   int64_t ranks = 0;   ///< ranks of this machine; 0 where `cluster` says it; 1 without either
   std::string cluster; ///< cluster file or presets:NAME

@@ -94,6 +94,8 @@ AUTOPAR_CAPI int32_t autoparOutput(const AutoParSession *session, int32_t index,
  * which is the most, or fewer where it was bound to a range. `least` has room for its rank. */
 AUTOPAR_CAPI int32_t autoparInputLeast(const AutoParSession *session, int32_t index,
                                        int64_t *least);
+/* By how many positions each of them varies: the step of its range, 1 where it does not vary. */
+AUTOPAR_CAPI int32_t autoparInputStep(const AutoParSession *session, int32_t index, int64_t *step);
 /* The shape that an output has since the last run: where inputs had fewer positions than the most,
  * it has, too. `shape` has room for its rank. */
 AUTOPAR_CAPI int32_t autoparOutputShape(const AutoParSession *session, int32_t index,

@@ -49,12 +49,13 @@ def MaskPaddingPass : Pass<"autopar-mask-padding", "mlir::func::FuncOp"> {
   let summary = "keep what stands behind the end of varying extents out of what stands in front of it";
   let description = [{
     A dimension that `autopar.varying` names holds as many positions as a step is given, from `least` to all of its
-    extent; what stands behind them is arbitrary. Where an operation combines positions along it, the operand is
+    extent, by `step`; what stands behind them is arbitrary. Where an operation combines positions along it, the operand is
     replaced there by what changes nothing: the identity of a sum or a maximum, -inf in front of a softmax that no
-    triangle guards. Positions counted from the end move. How many positions are missing is an argument that the runtime
-    sets (`autopar.missing`). Results get `autopar.varying`. What cannot be told is refused: a normalization along the
-    dimension, a reversal, windows. `autopar.varies`, `autopar.moves` and `autopar.decides` (see
-    `autopar/Transforms/VaryingExtents.h`) say which extents, slices and numbers follow; they are removed.
+    triangle guards, zeros where a window of a convolution would reach. Positions counted from the end move. How many
+    steps of its range an extent is below its most is an argument that the runtime sets (`autopar.missing`). Results get
+    `autopar.varying`. What cannot be told is refused: a reversal, a window whose stride does not divide the step.
+    `autopar.varies`, `autopar.moves`, `autopar.decides` and `autopar.clamped` (see
+    `autopar/Transforms/VaryingExtents.h`) say which extents, slices, numbers and positions follow; they are removed.
 
     ```mlir
     func.func @main(%x: tensor<8x4xf32> {autopar.name = "x", autopar.varying = [{dim = 0, extent = "n", least = 1} ]}) -> tensor<4xf32> {

@@ -3,32 +3,41 @@
 // any from the least on (the bounded dynamism of XLA; the profiles of TensorRT).
 #pragma once
 
+#include "autopar/Base/ExtentRange.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace mlir::autopar {
 
-/// Of an argument or result, a list of {dim, extent, least}: that dimension has as many positions
-/// as the extent of that name, or a constant number more or less; at least `least`, at most those
-/// of its type.
+/// Of an argument or result, a list of {dim, extent, least, step}: that dimension has at most the
+/// positions of its type, `step` fewer (one, if nothing is said) with each step of the range that
+/// the extent of that name is below its most, and at least `least`.
 constexpr llvm::StringLiteral kVaryingAttribute = "autopar.varying";
-/// Of an i64 scalar argument, the name of an extent: how many positions of its dimensions are
-/// missing. The runtime sets it.
+/// Of an i64 scalar argument, the name of an extent: by how many steps of its range it is below its
+/// most. The runtime sets it.
 constexpr llvm::StringLiteral kMissingAttribute = "autopar.missing";
 
 /// Of an operation, until padding is masked. A list of {dim, extent, result, times}: where the
-/// extent grows by one, that dimension of the result does by `times`.
+/// extent grows by a step, that dimension of the result does by `times`.
 constexpr llvm::StringLiteral kVariesAttribute = "autopar.varies";
-/// Of a slice, a list of {dim, extent}: it starts as much later.
+/// Of a slice, a list of {dim, extent, times}: it starts as much later.
 constexpr llvm::StringLiteral kMovesAttribute = "autopar.moves";
-/// Of a constant, {extent, most, rule}: all of its elements are the one number that the extent, of
-/// at most `most`, decides by the rule "shift", "multiple" or "inverse".
+/// Of a constant, a list of {extent, most, step, rule}: all of its elements are the one number that
+/// something of at most `most` positions, which grows by `step` where the extent does by a step,
+/// decides by the rule "shift", "multiple" or "inverse"; of several, by their product.
 constexpr llvm::StringLiteral kDecidesAttribute = "autopar.decides";
+/// Of a constant, {extent, most, step}: positions in something of which the last is `most`, and
+/// which grows by `step` where the extent does by a step; those behind its end are its last one.
+constexpr llvm::StringLiteral kClampedAttribute = "autopar.clamped";
 
 /// An extent that varies, and the two values of it at which a model was imported.
 struct VaryingExtent {
   StringRef name;
-  int64_t least, most;
-  int64_t other; ///< in `other`: most - 1 or most + 1
+  ::autopar::ExtentRange range;
+  int64_t most;
+  int64_t other; ///< in `other`: a step less or more
+
+  /// Steps from the least to the most.
+  int64_t steps() const { return (most - range.least) / range.step; }
 };
 
 /// Writes into `module`, imported at the most, what of it follows the extent, which is what differs

@@ -520,7 +520,7 @@ LogicalResult mlir::autopar::lowerToExec(ModuleOp module, const LowerToExecOptio
 }
 
 namespace {
-struct AutoParToExecPass : autopar::impl::AutoParToExecPassBase<AutoParToExecPass> {
+struct AutoParToExecPass : mlir::autopar::impl::AutoParToExecPassBase<AutoParToExecPass> {
   using Base::Base;
   void runOnOperation() override {
     LowerToExecOptions options;

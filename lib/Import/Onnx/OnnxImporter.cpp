@@ -45,18 +45,25 @@ static LogicalResult forEachPair(StringRef text, VisitPair visit) {
 LogicalResult mlir::autopar::parseBindings(StringRef text, ImportOptions &options,
                                            std::string &error) {
   return forEachPair(text, [&](StringRef part, StringRef name, StringRef number) {
-    int64_t extent = 0, least = 1;
+    int64_t extent = 0, least = 1, step = 1;
     bool isRange = number.contains("..");
-    auto [first, last] = number.split("..");
+    auto [first, rest] = number.split("..");
+    auto [last, steps] = rest.split(':');
     if (name.empty() || (isRange ? last : number).getAsInteger(10, extent) ||
-        (isRange && first.getAsInteger(10, least)))
+        (isRange &&
+         (first.getAsInteger(10, least) || (rest.contains(':') && steps.getAsInteger(10, step)))))
       error = ("binding '" + part +
-               "' should read name=extent or name=least..most, as in batch=8,seq=1..128")
+               "' should read name=extent, name=least..most or name=least..most:step, as in "
+               "batch=8,seq=1..128,width=64..640:32")
                   .str();
     else if (isRange && (least < 1 || least > extent))
       error = ("binding '" + part +
                "': expected a range that begins at 1 or above and ends where "
                "it begins or above")
+                  .str();
+    else if (step < 1 || (extent - least) % step != 0)
+      error = ("binding '" + part + "': expected a step of at least 1 that leads from " +
+               Twine(least) + " to " + Twine(extent))
                   .str();
     else if (extent < 0)
       error =
@@ -64,7 +71,7 @@ LogicalResult mlir::autopar::parseBindings(StringRef text, ImportOptions &option
     else if (!options.bindings.try_emplace(name.str(), extent).second)
       error = ("'" + name + "' is bound twice").str();
     else if (isRange && least < extent)
-      options.leastExtents[name.str()] = least;
+      options.ranges[name.str()] = {least, step};
     return success(error.empty());
   });
 }

@@ -262,6 +262,11 @@ int32_t autoparInputLeast(const AutoParSession *session, int32_t index, int64_t 
       [&] { return copyShape(session->session->inputs(), index, least, runtime::leastShape); });
 }
 
+int32_t autoparInputStep(const AutoParSession *session, int32_t index, int64_t *step) {
+  return guarded(
+      [&] { return copyShape(session->session->inputs(), index, step, runtime::stepShape); });
+}
+
 int32_t autoparOutputShape(const AutoParSession *session, int32_t index, int64_t *shape) {
   return guarded([&] {
     return copyShape(

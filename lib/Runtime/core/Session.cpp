@@ -45,12 +45,14 @@ std::string describe(const std::vector<TensorSpec> &tensors) {
   for (const TensorSpec &tensor : tensors) {
     text +=
         (text.empty() ? "" : ", ") + tensor.name + ": " + std::string(name(tensor.dtype)) + " [";
-    std::vector<int64_t> least = leastShape(tensor);
+    std::vector<int64_t> least = leastShape(tensor), steps = stepShape(tensor);
     for (size_t d = 0; d < tensor.shape.size(); ++d) {
       text += d ? "," : "";
       if (least[d] < tensor.shape[d])
         text += std::to_string(least[d]) + "..";
       text += std::to_string(tensor.shape[d]);
+      if (steps[d] > 1)
+        text += ":" + std::to_string(steps[d]);
     }
     text += "]";
   }

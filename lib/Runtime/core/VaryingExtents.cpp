@@ -21,6 +21,13 @@ std::vector<int64_t> leastShape(const TensorSpec &spec) {
   return shape;
 }
 
+std::vector<int64_t> stepShape(const TensorSpec &spec) {
+  std::vector<int64_t> steps(spec.shape.size(), 1);
+  for (const VaryingDim &varying : spec.varying)
+    steps[size_t(varying.dim)] = varying.step;
+  return steps;
+}
+
 std::optional<Missing> missingIn(const TensorSpec &spec, const std::vector<int64_t> &shape) {
   if (shape.size() != spec.shape.size())
     return std::nullopt;
@@ -29,8 +36,13 @@ std::optional<Missing> missingIn(const TensorSpec &spec, const std::vector<int64
   for (size_t dim = 0; dim < shape.size(); ++dim) {
     int64_t fewer = spec.shape[dim] - shape[dim];
     const VaryingDim *varying = varyingAt(spec, dim);
-    if (fewer < 0 || shape[dim] < least[dim] ||
-        (varying && missing.try_emplace(varying->extent, fewer).first->second != fewer))
+    if (fewer < 0 || shape[dim] < least[dim])
+      return std::nullopt;
+    if (!varying)
+      continue;
+    int64_t steps = fewer / varying->step;
+    if (fewer % varying->step != 0 ||
+        missing.try_emplace(varying->extent, steps).first->second != steps)
       return std::nullopt;
   }
   return missing;
@@ -48,11 +60,13 @@ Status MissingPositions::agree(const std::vector<TensorSpec> &inputs) {
       auto [known, isNew] = agreed.try_emplace(varying.extent, own);
       if (isNew || known->second == own)
         continue;
+      auto positions = [&](int64_t missing) {
+        return std::to_string(input.shape[size_t(varying.dim)] - missing * varying.step);
+      };
       return Status::badInput("inputs disagree about '" + varying.extent + "': " + input.name +
-                              " has " + std::to_string(input.shape[size_t(varying.dim)] - own) +
-                              " positions in dimension " + std::to_string(varying.dim) +
-                              ", where others ask for " +
-                              std::to_string(input.shape[size_t(varying.dim)] - known->second));
+                              " has " + positions(own) + " positions in dimension " +
+                              std::to_string(varying.dim) + ", where others ask for " +
+                              positions(known->second));
     }
   return Status::ok();
 }
@@ -65,7 +79,7 @@ int64_t MissingPositions::of(const std::string &extent) const {
 std::vector<int64_t> MissingPositions::shapeOf(const TensorSpec &spec) const {
   std::vector<int64_t> shape = spec.shape;
   for (const VaryingDim &varying : spec.varying)
-    shape[size_t(varying.dim)] -= of(varying.extent);
+    shape[size_t(varying.dim)] -= of(varying.extent) * varying.step;
   return shape;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Extents that what a step is given decides: how many positions of each are missing.
+// Extents that what a step is given decides: by how many steps of its range each is below its most.
 #pragma once
 
 #include "autopar/Runtime/Session.h"
@@ -9,11 +9,12 @@
 
 namespace autopar::runtime {
 
-/// By extent, how many positions its dimensions lack; those that are not there lack none.
+/// By extent, how many steps it lacks; those that are not there lack none.
 using Missing = std::map<std::string, int64_t>;
 
-/// Positions that dimensions have at least.
+/// Positions that dimensions have at least, and by how many they vary: 1 where they do not.
 std::vector<int64_t> leastShape(const TensorSpec &spec);
+std::vector<int64_t> stepShape(const TensorSpec &spec);
 
 /// What a shape lacks; nothing where it is none that the tensor may have.
 std::optional<Missing> missingIn(const TensorSpec &spec, const std::vector<int64_t> &shape);

@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // What of a model follows an extent: a model is imported at two values of it, and what differs
 // follows. Nothing has to be traced through what computes with shapes, which import folds away.
+#include "FoldedConstants.h"
+#include "VaryingNumbers.h"
+
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Dialect/AutoPar/IR/UniqueIds.h"
 #include "autopar/Transforms/VaryingExtents.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-
-#include <cmath>
 
 using namespace mlir;
 using namespace mlir::autopar;
 
 namespace {
 
-/// By how much a dimension grows where the extent does by one; nothing where it does not follow.
+/// By how much a dimension grows where the extent does by a step; nothing where it does not follow.
 using Growth = std::optional<int64_t>;
 
 class Comparison {
 public:
   Comparison(func::FuncOp function, func::FuncOp other, const VaryingExtent &extent)
-      : function(function), other(other), extent(extent), builder(function.getContext()) {}
+      : function(function), other(other), extent(extent), builder(function.getContext()),
+        ids(function.getBody().front()), numbers({extent.most, extent.range.step}, direction()) {}
 
   LogicalResult run() {
     Block &ours = function.getBody().front(), &theirs = other.getBody().front();
@@ -27,9 +30,10 @@ public:
     for (auto [a, b] : llvm::zip_equal(ours.getArguments(), theirs.getArguments()))
       if (failed(markArgument(a, b)))
         return failure();
-    auto a = ours.begin(), b = theirs.begin();
-    for (; a != ours.end() && b != theirs.end(); ++a, ++b)
-      if (failed(compare(*a, *b)))
+    auto computed = [&](Operation &op) { return !folds.isConstant(&op); };
+    auto a = llvm::make_filter_range(ours, computed), b = llvm::make_filter_range(theirs, computed);
+    for (auto [op, otherOp] : llvm::zip(a, b))
+      if (failed(compare(op, otherOp)))
         return failure();
     return success();
   }
@@ -40,14 +44,17 @@ private:
   }
   InFlightDiagnostic refuse(Operation &op) { return refuse(op.getLoc()); }
 
-  int64_t step() const { return extent.other - extent.most; }
+  /// 1 where the other model has an extent of a step more, or -1.
+  int64_t direction() const { return extent.other > extent.most ? 1 : -1; }
 
-  FailureOr<Growth> growthOf(int64_t size, int64_t otherSize) const {
-    if (size == otherSize)
+  FailureOr<Growth> growthOf(int64_t size, int64_t otherSize) {
+    int64_t growth = (otherSize - size) * direction();
+    if (growth == 0)
       return Growth();
-    if ((otherSize - size) % step() != 0 || (otherSize - size) / step() < 1)
+    if (growth < 0)
       return failure();
-    return Growth((otherSize - size) / step());
+    numbers.add({size, growth});
+    return Growth(growth);
   }
 
   DictionaryAttr entry(ArrayRef<std::pair<StringRef, int64_t>> numbers) {
@@ -80,21 +87,23 @@ private:
          otherType = cast<RankedTensorType>(b.getType());
     for (int64_t dim = 0; dim < type.getRank(); ++dim) {
       FailureOr<Growth> growth = growthOf(type.getDimSize(dim), otherType.getDimSize(dim));
-      if (failed(growth) || (*growth && **growth != 1))
-        return refuse(a.getLoc()) << "an input has another multiple of it as dimension " << dim;
+      if (failed(growth))
+        return refuse(a.getLoc()) << "dimension " << dim << " of an input shrinks where it grows";
       if (!*growth)
         continue;
-      int64_t least = type.getDimSize(dim) - (extent.most - extent.least);
+      int64_t least = type.getDimSize(dim) - **growth * extent.steps();
       unsigned number = a.getArgNumber();
       if (hasDim(function.getArgAttr(number, kVaryingAttribute), dim))
         return refuse(a.getLoc()) << "dimension " << dim
                                   << " of an input is made of it and another range";
       if (least < 1)
         return refuse(a.getLoc()) << "dimension " << dim << " of an input has no positions where "
-                                  << "it is " << extent.least << "; begin the range above";
+                                  << "it is " << extent.range.least << "; begin the range above";
+      SmallVector<std::pair<StringRef, int64_t>> numbers{{"dim", dim}, {"least", least}};
+      if (**growth != 1)
+        numbers.push_back({"step", **growth});
       function.setArgAttr(number, kVaryingAttribute,
-                          extended(function.getArgAttr(number, kVaryingAttribute),
-                                   entry({{"dim", dim}, {"least", least}})));
+                          extended(function.getArgAttr(number, kVaryingAttribute), entry(numbers)));
     }
     return success();
   }
@@ -104,15 +113,56 @@ private:
         a.getNumOperands() != b.getNumOperands() || a.getNumResults() != b.getNumResults() ||
         a.getNumRegions() || b.getNumRegions())
       return refuse(a) << "it decides which operations there are (loops are written out)";
-    for (auto [operand, otherOperand] : llvm::zip_equal(a.getOperands(), b.getOperands()))
-      if (matching.lookup(operand) != otherOperand)
-        return refuse(a) << "it decides what the operation reads";
+    for (auto [operand, otherOperand] : llvm::zip_equal(a.getOpOperands(), b.getOperands()))
+      if (failed(compareOperand(operand, otherOperand)))
+        return failure();
     for (auto [number, result] : llvm::enumerate(a.getResults())) {
       matching[result] = b.getResult(number);
       if (failed(markResult(a, number, b.getResult(number).getType())))
         return failure();
     }
     return compareAttributes(a, b);
+  }
+
+  /// Constants are compared where they are read: how many there are, and which of them import
+  /// folds, goes by their size.
+  LogicalResult compareOperand(OpOperand &operand, Value otherOperand) {
+    Operation *op = operand.get().getDefiningOp(), *otherOp = otherOperand.getDefiningOp();
+    bool areConstants = op && otherOp && folds.isConstant(op) && folds.isConstant(otherOp);
+    if (areConstants && !matching.contains(operand.get()) && !isa<ConstantOp>(op) &&
+        op->getName() == otherOp->getName() && getOpId(op) == getOpId(otherOp))
+      return compare(*op, *otherOp);
+    if (matching.lookup(operand.get()) == otherOperand)
+      return success();
+    ConstantOp constant = areConstants ? folds.fold(op) : ConstantOp(),
+               otherConstant = areConstants ? folds.fold(otherOp) : ConstantOp();
+    if (!constant || !otherConstant)
+      return refuse(*operand.getOwner()) << "it decides what the operation reads";
+    if (getOpId(constant).empty())
+      ids.name(constant, getOpId(op) + "/folded");
+    operand.set(constant);
+    return compareConstant(operand, constant, otherConstant);
+  }
+
+  LogicalResult compareConstant(OpOperand &operand, ConstantOp constant, ConstantOp otherConstant) {
+    // One constant may be several in the other model: what is equal is there once.
+    DictionaryAttr unmarked =
+        unmarkedConstants.try_emplace(constant, constant->getAttrDictionary()).first->second;
+    ConstantOp &own = constants[{constant, otherConstant}];
+    if (own) {
+      operand.set(own);
+      return success();
+    }
+    own = constant;
+    if (matching.contains(constant)) {
+      own = cast<ConstantOp>(OpBuilder(constant).clone(*constant));
+      own->setAttrs(unmarked);
+      ids.name(own, getOpId(constant));
+      operand.set(own);
+    }
+    matching[own] = otherConstant;
+    return success(succeeded(markResult(*own, 0, otherConstant.getType())) &&
+                   succeeded(compareAttributes(*own, *otherConstant)));
   }
 
   LogicalResult markResult(Operation &op, int64_t number, Type other) {
@@ -126,8 +176,9 @@ private:
         return refuse(op) << "dimension " << dim << " has " << type.getDimSize(dim)
                           << " positions where it is " << extent.most << " and "
                           << otherType.getDimSize(dim) << " where it is " << extent.other;
-      if (*growth && type.getDimSize(dim) <= **growth * (extent.most - extent.least))
-        return refuse(op) << "dimension " << dim << " has no positions where it is " << extent.least
+      if (*growth && type.getDimSize(dim) <= **growth * extent.steps())
+        return refuse(op) << "dimension " << dim << " of " << type
+                          << " has no positions where it is " << extent.range.least
                           << "; begin the range above";
       if (*growth)
         op.setAttr(kVariesAttribute,
@@ -146,7 +197,7 @@ private:
       StringRef name = attribute.getName();
       Attribute theirs = b.getAttr(name);
       if (attribute.getValue() == theirs || name == kVariesAttribute || name == kMovesAttribute ||
-          name == kDecidesAttribute)
+          name == kDecidesAttribute || name == kClampedAttribute)
         continue;
       if (auto constant = dyn_cast<ConstantOp>(a); constant && name == "value") {
         if (failed(compareConstants(constant, cast<ConstantOp>(b))))
@@ -154,7 +205,7 @@ private:
       } else if (auto slice = dyn_cast<SliceOp>(a); slice && name == "starts") {
         if (failed(compareStarts(slice, cast<SliceOp>(b))))
           return failure();
-      } else {
+      } else if (!isa<ConstantOp>(a) || name != "autopar.id") {
         return refuse(a) << "it decides the attribute '" << name << "' of " << a.getName();
       }
     }
@@ -163,14 +214,15 @@ private:
 
   LogicalResult compareStarts(SliceOp a, SliceOp b) {
     for (auto [dim, start] : llvm::enumerate(a.getStarts())) {
-      int64_t later = b.getStarts()[dim] - start;
+      int64_t later = (b.getStarts()[dim] - start) * direction();
       if (later == 0)
         continue;
-      if (later != step())
+      if (later < 0)
         return refuse(*a) << "a slice starts at " << start << " where it is " << extent.most
-                          << " and at " << start + later << " where it is " << extent.other;
-      a->setAttr(kMovesAttribute, extended(a->getAttr(kMovesAttribute),
-                                           entry({{"dim", static_cast<int64_t>(dim)}})));
+                          << " and at " << b.getStarts()[dim] << " where it is " << extent.other;
+      a->setAttr(kMovesAttribute,
+                 extended(a->getAttr(kMovesAttribute),
+                          entry({{"dim", static_cast<int64_t>(dim)}, {"times", later}})));
     }
     return success();
   }
@@ -182,76 +234,44 @@ private:
          theirs = dyn_cast<DenseElementsAttr>(b.getValue());
     if (!ours || !theirs)
       return refuse(*a) << "a constant differs that is not read";
-    if (agreeInCommon(ours, theirs))
+    if (VaryingNumbers::agreeInCommon(ours, theirs))
       return success();
-    if (a->hasAttr(kDecidesAttribute))
-      return refuse(*a) << "it and another range decide one number that the model computes with";
-    if (ours.isSplat() && theirs.isSplat())
-      if (StringRef rule =
-              ruleOf(numberOf(ours), numberOf(theirs), isa<FloatType>(ours.getElementType()));
-          !rule.empty()) {
-        NamedAttrList list(entry({{"most", extent.most}}));
-        list.append("rule", builder.getStringAttr(rule));
-        a->setAttr(kDecidesAttribute, list.getDictionary(builder.getContext()));
-        return success();
-      }
+    if (auto last = numbers.clampOf(ours, theirs)) {
+      if (a->hasAttr(kClampedAttribute))
+        return refuse(*a) << "it and another range decide positions together";
+      a->setAttr(kClampedAttribute, entry({{"most", last->most}, {"step", last->growth}}));
+      return success();
+    }
+    if (auto number = numbers.ruleOf(ours, theirs)) {
+      NamedAttrList rule(entry({{"most", number->from.most}, {"step", number->from.growth}}));
+      rule.append("rule", builder.getStringAttr(number->rule));
+      DictionaryAttr added = rule.getDictionary(builder.getContext());
+      if (a->hasAttr(kDecidesAttribute) && !(isProduct(added) && areProducts(a)))
+        return refuse(*a) << "it and another range decide one number that the model computes "
+                             "with, other than by their product";
+      a->setAttr(kDecidesAttribute, extended(a->getAttr(kDecidesAttribute), added));
+      return success();
+    }
     return refuse(*a) << "it decides numbers that the model computes with, other than as itself, a "
                          "multiple or an inverse";
   }
 
-  /// Whether both hold the same wherever both have a position.
-  static bool agreeInCommon(DenseElementsAttr ours, DenseElementsAttr theirs) {
-    auto type = cast<RankedTensorType>(ours.getType()),
-         other = cast<RankedTensorType>(theirs.getType());
-    if (ours.isSplat() && theirs.isSplat())
-      return ours.getSplatValue<Attribute>() == theirs.getSplatValue<Attribute>();
-    SmallVector<int64_t> shape, place(type.getRank(), 0);
-    for (auto [a, b] : llvm::zip_equal(type.getShape(), other.getShape()))
-      shape.push_back(std::min(a, b));
-    if (llvm::is_contained(shape, 0))
-      return true;
-    auto at = [&](DenseElementsAttr values, ArrayRef<int64_t> extents) {
-      int64_t index = 0;
-      for (auto [position, size] : llvm::zip_equal(place, extents))
-        index = index * size + position;
-      if (isa<FloatType>(values.getElementType()))
-        return (values.value_begin<APFloat>() + index).operator*().bitcastToAPInt();
-      return *(values.value_begin<APInt>() + index);
-    };
-    while (true) {
-      if (at(ours, type.getShape()) != at(theirs, other.getShape()))
-        return false;
-      int64_t dim = type.getRank() - 1;
-      while (dim >= 0 && ++place[dim] == shape[dim])
-        place[dim--] = 0;
-      if (dim < 0)
-        return true;
-    }
+  static bool isProduct(Attribute rule) {
+    return cast<DictionaryAttr>(rule).getAs<StringAttr>("rule").getValue() != "shift";
   }
-
-  static double numberOf(DenseElementsAttr splat) {
-    if (isa<FloatType>(splat.getElementType()))
-      return splat.getSplatValue<APFloat>().convertToDouble();
-    return static_cast<double>(splat.getSplatValue<APInt>().getSExtValue());
-  }
-
-  /// The rule by which the extent decides a number; each has one coefficient, so that two values
-  /// tell whether it holds.
-  StringRef ruleOf(double ours, double theirs, bool isFloat) const {
-    auto most = static_cast<double>(extent.most), second = static_cast<double>(extent.other);
-    auto isSame = [&](double a, double b) {
-      return isFloat ? std::abs(a - b) <= 1e-6 * std::abs(a) : a == b;
-    };
-    if (ours - most == theirs - second)
-      return "shift";
-    if (isSame(ours * second, theirs * most) && (isFloat || std::fmod(ours, most) == 0))
-      return "multiple";
-    return isFloat && isSame(ours * most, theirs * second) ? "inverse" : "";
+  static bool areProducts(ConstantOp constant) {
+    return llvm::all_of(cast<ArrayAttr>(constant->getAttr(kDecidesAttribute)), isProduct);
   }
 
   func::FuncOp function, other;
   const VaryingExtent &extent;
   Builder builder;
+  UniqueIds ids;
+  VaryingNumbers numbers;
+  FoldedConstants folds;
+  /// By a constant and that of the other model which it is where an operation reads it.
+  DenseMap<std::pair<Operation *, Operation *>, ConstantOp> constants;
+  DenseMap<Operation *, DictionaryAttr> unmarkedConstants;
   DenseMap<Value, Value> matching;
 };
 

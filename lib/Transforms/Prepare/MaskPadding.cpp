@@ -2,7 +2,9 @@
 // The pass autopar-mask-padding: where operations combine positions along an extent that varies,
 // what stands behind its end is replaced by what changes nothing.
 #include "CompositeMatching.h"
+#include "DecidedConstants.h"
 #include "MovedPositions.h"
+#include "NormalizeToEnd.h"
 #include "TriangleMask.h"
 
 #include "autopar/Dialect/AutoPar/IR/Reduction.h"
@@ -28,14 +30,15 @@ RankedTensorType typeOf(Value value) { return cast<RankedTensorType>(value.getTy
 /// Where an extent stands in a rule.
 struct FactorPlace {
   int64_t factor;
-  int64_t inner; ///< within the factor
+  Varying varying; ///< in groups that the factor holds whole
+  int64_t inner;   ///< within the factor
 };
 
 class PaddingMasker {
 public:
   explicit PaddingMasker(func::FuncOp function)
       : function(function), block(function.getBody().front()), dims(function), padding(function),
-        moved(dims, padding) {}
+        moved(dims, padding), decided(dims, padding) {}
 
   LogicalResult run() {
     if (dims.empty())
@@ -45,17 +48,24 @@ public:
     for (Operation *op : operations) {
       if (failed(visit(op)))
         return failure();
-      for (StringRef name : {kVariesAttribute, kMovesAttribute, kDecidesAttribute})
+      for (StringRef name :
+           {kVariesAttribute, kMovesAttribute, kDecidesAttribute, kClampedAttribute})
         op->removeAttr(name);
     }
+    for (Operation *op : llvm::reverse(operations))
+      if (isOpTriviallyDead(op)) // something else took its place
+        op->erase();
     return markResults();
   }
 
 private:
   LogicalResult visit(Operation *op) {
     return TypeSwitch<Operation *, LogicalResult>(op)
-        .Case<ConstantOp>(
-            [&](auto constant) { return inTurn(settle(op), [&] { return compute(constant); }); })
+        .Case<ConstantOp>([&](auto constant) {
+          return inTurn(
+              settle(op), [&] { return decided.compute(constant); },
+              [&] { return decided.clamp(constant); });
+        })
         .Case<SliceOp>([&](auto slice) {
           return inTurn(
               moved.follow(slice), [&] { return settle(op); },
@@ -68,7 +78,20 @@ private:
               moved.countFromEnd(gather), [&] { return follow(op, /*isIndexed=*/true); },
               [&] { return settle(op); });
         })
+        .Case<NormalizeOp>([&](auto normalize) {
+          if (!variesAlong(normalize))
+            return inTurn(follow(op), [&] { return settle(op); });
+          for (const Varying &varying : dims.of(normalize.getInput()))
+            dims.add(normalize.getResult(), varying.withoutZeros());
+          return inTurn(settle(op), [&] { return normalizeToEnd(normalize, dims, padding); });
+        })
         .Default([&](Operation *) { return inTurn(follow(op), [&] { return settle(op); }); });
+  }
+
+  bool variesAlong(NormalizeOp op) const {
+    return llvm::any_of(dims.of(op.getInput()), [&](const Varying &varying) {
+      return llvm::is_contained(op.getDims(), varying.dim);
+    });
   }
 
   template <typename... Steps>
@@ -81,27 +104,32 @@ private:
   /// The factor that holds an extent whole; nothing where the dimension is cut across it.
   static std::optional<FactorPlace> placeIn(const ShardingRule &rule, int64_t operand,
                                             const Varying &varying) {
-    int64_t within = 1, whole = varying.size + varying.tail;
+    int64_t within = 1;
     for (int64_t factor : llvm::reverse(rule.operands[operand][varying.dim])) {
       int64_t size = rule.factors[factor].size;
-      if (varying.inner % within == 0 && varying.inner * whole <= within * size &&
-          size % (varying.inner / within * whole) == 0)
-        return FactorPlace{factor, varying.inner / within};
+      std::optional<Varying> groups = varying;
+      if (within > varying.inner && within % varying.inner == 0)
+        groups = varying.inGroupsOf(within / varying.inner);
+      int64_t whole = groups ? groups->size + groups->tail : 0;
+      if (groups && groups->inner % within == 0 && groups->inner * whole <= within * size &&
+          size % (groups->inner / within * whole) == 0)
+        return FactorPlace{factor, *groups, groups->inner / within};
       within *= size;
     }
     return std::nullopt;
   }
 
   /// The extent in the results that have the factor.
-  void passOn(Operation *op, const ShardingRule &rule, FactorPlace place, Varying varying) {
+  void passOn(Operation *op, const ShardingRule &rule, const FactorPlace &place, bool isZero) {
+    const Varying &varying = place.varying;
     for (auto [number, tensor] : llvm::enumerate(rule.results))
       for (auto [dim, dimension] : llvm::enumerate(tensor)) {
         int64_t within = 1;
         for (int64_t factor : llvm::reverse(dimension)) {
           if (factor == place.factor)
             dims.add(op->getResult(number),
-                     {varying.extent, static_cast<int64_t>(dim), varying.size, place.inner * within,
-                      varying.isZero, varying.tail});
+                     {varying.extent, static_cast<int64_t>(dim), varying.size, varying.pace,
+                      place.inner * within, isZero, varying.tail});
           within *= rule.factors[factor].size;
         }
       }
@@ -146,12 +174,10 @@ private:
     if (!place)
       return refuseToVary(op, varying.extent) << "cuts dimension " << varying.dim << " across it";
     const Factor &factor = rule.factors[place->factor];
-    Varying passed = varying;
     if (factor.kind == FactorKind::PassThrough && isGivenByOthers(operand, rule, varying, *place))
       return success();
     if (factor.kind == FactorKind::PassThrough) {
-      passed.isZero &= staysZero(operand);
-      passOn(op, rule, *place, passed);
+      passOn(op, rule, *place, varying.isZero && staysZero(operand));
       return success();
     }
     if (isIndexed && operand.getOperandNumber() == 0)
@@ -160,19 +186,45 @@ private:
       mask(operand, varying, factor.reduction);
       return success();
     }
+    if (const auto *window = llvm::find_if(
+            rule.windows, [&](const auto &each) { return each.positions == place->factor; });
+        window != rule.windows.end())
+      return slide(operand, rule, *window, varying);
     // Only in a softmax it does not matter at which place something stands.
     if (factor.behind == BehindEnd::Nothing || (varying.tail > 0 && !isa<SoftmaxOp>(op)))
       return refuseToVary(op, varying.extent)
              << "needs to know where dimension " << varying.dim << " ends";
-    passed.isZero =
+    bool isZero =
         factor.behind == BehindEnd::Identity && maskRow(operand, varying, factor.reduction);
-    passOn(op, rule, *place, passed);
+    passOn(op, rule, *place, isZero);
+    return success();
+  }
+
+  LogicalResult slide(OpOperand &operand, const ShardingRule &rule, const SlidingWindow &window,
+                      const Varying &varying) {
+    Operation *op = operand.getOwner();
+    if (!varying.isAllOf(operand.get()))
+      return refuseToVary(op, varying.extent)
+             << "slides along dimension " << varying.dim << ", of which it is a part";
+    if (varying.pace * window.spread % window.stride != 0)
+      return refuseToVary(op, varying.extent)
+             << "strides by " << window.stride << " along dimension " << varying.dim
+             << ", which varies by " << varying.pace
+             << "; bind a range with a step, as in width=64..640:32";
+    const Factor &factor = rule.factors[window.positions];
+    if (factor.behind == BehindEnd::Identity)
+      mask(operand, varying, factor.reduction);
+    Value result = op->getResult(0);
+    for (auto [dim, factors] : llvm::enumerate(rule.results[0]))
+      if (factors.front() == window.places)
+        dims.add(result, {varying.extent, static_cast<int64_t>(dim), typeOf(result).getDimSize(dim),
+                          varying.pace * window.spread / window.stride});
     return success();
   }
 
   /// Whether an operand is the same all along a dimension, in which another one has the extent.
   bool isGivenByOthers(OpOperand &operand, const ShardingRule &rule, const Varying &varying,
-                       FactorPlace place) const {
+                       const FactorPlace &place) const {
     if (!repeated.contains({operand.get(), varying.dim}))
       return false;
     return llvm::any_of(operand.getOwner()->getOpOperands(), [&](OpOperand &other) {
@@ -229,11 +281,11 @@ private:
       bool hasOther = llvm::any_of(list, [&](const Varying &varying) {
         return varying.dim == dim && varying.extent != extent;
       });
-      if (!isKnown && times == 1 && !hasOther && isa<ConstantOp, IotaOp, BroadcastOp, SliceOp>(op))
-        dims.add(result, {extent, dim, size});
+      if (!isKnown && !hasOther && isa<ConstantOp, IotaOp, BroadcastOp, SliceOp>(op))
+        dims.add(result, {extent, dim, size, times});
       else if (!isKnown && repeats)
         continue;
-      else if (!isKnown || size / (known->size + known->tail) != times)
+      else if (!isKnown || size / (known->size + known->tail) * known->pace != times)
         return refuseToVary(op, extent)
                << "has it in dimension " << dim << " of its result in a way that is not known";
       ++expected;
@@ -312,7 +364,8 @@ private:
     int64_t rows = type.getRank() - 2;
     bool isSquare =
         columns.dim == rows + 1 && llvm::any_of(dims.of(scores), [&](const Varying &varying) {
-          return varying.isSamePlace({columns.extent, rows, columns.size, columns.inner});
+          return varying.isSamePlace(
+              {columns.extent, rows, columns.size, columns.pace, columns.inner});
         });
     // Of a row of which another mask hides all that the triangle does not, what a number hides
     // counts as much as the rest; infinity hides it all the same.
@@ -367,44 +420,7 @@ private:
     }
   }
 
-  //===-- Numbers ----------------------------------------------------------------------------===//
-
-  /// Puts the number that an extent decides in the place of a constant.
-  LogicalResult compute(ConstantOp constant) {
-    auto decides = constant->getAttrOfType<DictionaryAttr>(kDecidesAttribute);
-    if (!decides)
-      return success();
-    auto extent = decides.getAs<StringAttr>("extent");
-    StringRef rule = decides.getAs<StringAttr>("rule").getValue();
-    auto most = static_cast<double>(numberIn(decides, "most"));
-    auto value = cast<DenseElementsAttr>(constant.getValue());
-    Type element = value.getElementType();
-    OpBuilder &builder = padding.builder;
-    builder.setInsertionPointAfter(constant);
-    auto number = [&](double number, StringRef part) {
-      Attribute attribute =
-          isa<FloatType>(element)
-              ? Attribute(builder.getFloatAttr(element, number))
-              : Attribute(builder.getIntegerAttr(element, static_cast<int64_t>(number)));
-      return padding.number(attribute, constant, part);
-    };
-    double atMost = isa<FloatType>(element)
-                        ? value.getSplatValue<APFloat>().convertToDouble()
-                        : static_cast<double>(value.getSplatValue<APInt>().getSExtValue());
-    Value missing = padding.cast(padding.missing(extent), element, constant, "missing");
-    Value now = padding.binary(BinaryKind::Sub, number(most, "most"), missing, constant, "now");
-    if (rule == "shift")
-      now = padding.binary(BinaryKind::Add, now, number(atMost - most, "shift"), constant, "now");
-    else if (rule == "multiple")
-      now = padding.binary(BinaryKind::Mul, now, number(atMost / most, "times"), constant, "now");
-    else
-      now = padding.binary(BinaryKind::Div, number(atMost * most, "over"), now, constant, "now");
-    Value all = padding.spread(now, constant.getType(), {}, constant, "decided");
-    for (const Varying &varying : dims.of(constant.getResult()))
-      dims.add(all, varying);
-    constant.getResult().replaceAllUsesWith(all);
-    return success();
-  }
+  //===-- Results ----------------------------------------------------------------------------===//
 
   LogicalResult markResults() {
     for (OpOperand &operand : block.getTerminator()->getOpOperands()) {
@@ -424,6 +440,7 @@ private:
   VaryingDims dims;
   PaddingMask padding;
   MovedPositions moved;
+  DecidedConstants decided;
   DenseSet<std::pair<Value, int64_t>> repeated; ///< dimensions all of whose positions hold the same
   TriangleMasks triangles;
 };

@@ -11,18 +11,21 @@ LogicalResult MovedPositions::follow(SliceOp slice) {
   bool moves = false;
   for (const Varying &varying : dims.of(slice.getInput())) {
     int64_t dim = varying.dim, start = slice.getStarts()[dim], step = slice.getSteps()[dim],
-            size = slice.getType().getDimSize(dim),
-            least = varying.size - dims.mostMissing(varying.extent);
+            size = slice.getType().getDimSize(dim), least = dims.least(varying);
     bool varies = hasEntry(slice, kVariesAttribute, dim, varying.extent),
          movesHere = hasEntry(slice, kMovesAttribute, dim, varying.extent);
     if (size == slice.getInput().getType().getDimSize(dim) && step == 1)
       dims.add(slice.getResult(), varying);
     else if (varying.tail > 0 && start == 0 && step == 1 && size == varying.size)
-      dims.add(slice.getResult(), {varying.extent, dim, size, varying.inner, varying.isZero});
+      dims.add(slice.getResult(),
+               {varying.extent, dim, size, varying.pace, varying.inner, varying.isZero});
+    else if (varies && step > 1 && !movesHere && varying.isAllOf(slice.getInput()) &&
+             varying.pace % step == 0)
+      dims.add(slice.getResult(), {varying.extent, dim, size, varying.pace / step});
     else if (step != 1 || !varying.isAllOf(slice.getInput()) || (movesHere && (varies || moves)))
       return refuseToVary(slice, varying.extent)
              << "takes positions of dimension " << dim << " in another order, or in steps";
-    else if (movesHere && start < dims.mostMissing(varying.extent))
+    else if (movesHere && start < dims.mostMissing(varying))
       return refuseToVary(slice, varying.extent)
              << "reads " << varying.size - start << " positions before the end of dimension " << dim
              << ", and there are at least " << least;
@@ -31,7 +34,7 @@ LogicalResult MovedPositions::follow(SliceOp slice) {
              << "reads position " << start + size - 1 << " of dimension " << dim
              << ", and there are at least " << least;
     else if (varies)
-      dims.add(slice.getResult(), {varying.extent, dim, size});
+      dims.add(slice.getResult(), {varying.extent, dim, size, varying.pace});
     moves |= movesHere;
   }
   if (ArrayRef<Attribute> moved = entriesOf(slice->getAttr(kMovesAttribute));
@@ -61,8 +64,8 @@ LogicalResult MovedPositions::takeFromEnd(SliceOp slice) {
                                       starts, slice.getSteps()),
                       slice, "rest");
   Value begin = mask.number(builder.getI64IntegerAttr(start), slice, "begin");
-  begin = mask.binary(BinaryKind::Sub, begin, mask.missing(entry.getAs<StringAttr>("extent")),
-                      slice, "begin");
+  Value fewer = mask.missing(entry.getAs<StringAttr>("extent"), numberIn(entry, "times", 1), slice);
+  begin = mask.binary(BinaryKind::Sub, begin, fewer, slice, "begin");
   auto line = RankedTensorType::get({size, 1}, builder.getI64Type());
   Value position = mask.named(IotaOp::create(builder, loc, line, 0), slice, "position");
   position = mask.binary(BinaryKind::Add, position, mask.spread(begin, line, {}, slice, "begin"),
@@ -93,10 +96,10 @@ LogicalResult MovedPositions::follow(ConcatOp concat) {
       if (varying.dim != dim)
         dims.add(concat.getResult(), varying.withoutZeros());
       else if (isLast && varying.isAllOf(input))
-        dims.add(concat.getResult(), {varying.extent, dim, all});
+        dims.add(concat.getResult(), {varying.extent, dim, all, varying.pace});
       else if (number == 0 && varying.isAllOf(input) && !variesBehind(concat))
         dims.add(concat.getResult(),
-                 {varying.extent, dim, varying.size, 1, false, all - varying.size});
+                 {varying.extent, dim, varying.size, varying.pace, 1, false, all - varying.size});
       else
         return refuseToVary(concat, varying.extent) << "puts something behind its end";
     }
@@ -115,7 +118,7 @@ LogicalResult MovedPositions::follow(PadOp pad) {
       return refuseToVary(pad, varying.extent) << "adds to a dimension of which it is a part";
     if (padded > size + pad.getLow()[varying.dim])
       pad.getInputMutable().set(mask.masked(pad.getInput(), varying, pad.getValue(), pad));
-    dims.add(pad.getResult(), {varying.extent, varying.dim, padded});
+    dims.add(pad.getResult(), {varying.extent, varying.dim, padded, varying.pace});
   }
   return success();
 }
@@ -182,7 +185,7 @@ LogicalResult MovedPositions::countFromEnd(Operation *op, OpOperand &indices,
     own = mask.spread(own, flags, {columns}, op, "column");
     isNegative = mask.binary(BinaryKind::And, isNegative, own, op, "negative");
   }
-  Value fewer = mask.cast(mask.missing(varying.extent), element, op, "missing");
+  Value fewer = mask.cast(mask.missing(varying.extent, varying.pace, op), element, op, "missing");
   fewer = mask.spread(fewer, type, {}, op, "missing");
   Value moved = mask.binary(BinaryKind::Sub, given, fewer, op, "moved");
   Value counted =

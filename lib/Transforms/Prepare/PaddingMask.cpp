@@ -55,10 +55,19 @@ Value PaddingMask::missing(StringAttr extent) {
   return argument = function.getArgument(number);
 }
 
+Value PaddingMask::missing(StringAttr extent, int64_t pace, Operation *root) {
+  Value steps = missing(extent);
+  if (pace == 1)
+    return steps;
+  Value times = number(builder.getI64IntegerAttr(pace), root, "step");
+  return binary(BinaryKind::Mul, steps, times, root, "missing");
+}
+
 /// [extent of the dimension]: whether a position is in front of the end. Made once, in front of all
 /// operations.
 Value PaddingMask::inFront(const Varying &varying, int64_t dimSize) {
-  Value &line = lines[{varying.extent, varying.size, varying.inner, varying.tail, dimSize}];
+  Value &line =
+      lines[{varying.extent, varying.size, varying.pace, varying.inner, varying.tail, dimSize}];
   if (line)
     return line;
   OpBuilder::InsertionGuard guard(builder);
@@ -73,8 +82,14 @@ Value PaddingMask::inFront(const Varying &varying, int64_t dimSize) {
   auto size = builder.getI64IntegerAttr(varying.size);
   Value all = name(
       ConstantOp::create(builder, loc, DenseElementsAttr::get(scalar, Attribute(size))), "most");
-  Value end = name(
-      BinaryOp::create(builder, loc, scalar, BinaryKind::Sub, all, missing(varying.extent)), "end");
+  Value fewer = missing(varying.extent);
+  if (varying.pace != 1) {
+    auto pace = builder.getI64IntegerAttr(varying.pace);
+    Value times = name(
+        ConstantOp::create(builder, loc, DenseElementsAttr::get(scalar, Attribute(pace))), "step");
+    fewer = name(BinaryOp::create(builder, loc, scalar, BinaryKind::Mul, fewer, times), "missing");
+  }
+  Value end = name(BinaryOp::create(builder, loc, scalar, BinaryKind::Sub, all, fewer), "end");
   Value ends = name(BroadcastOp::create(builder, loc, type, end, ArrayRef<int64_t>{}), "end");
   Value position = name(IotaOp::create(builder, loc, type, 0), "position");
   auto flags = type.clone(builder.getI1Type());
@@ -96,11 +111,41 @@ Value PaddingMask::inFront(const Varying &varying, int64_t dimSize) {
   return line = name(ReshapeOp::create(builder, loc, joined, line), "in_front");
 }
 
-Value PaddingMask::masked(Value value, const Varying &varying, Value behind, Operation *root) {
+/// [extents of the dimensions]: whether a position is in front of all ends. Made once, in front of
+/// all operations.
+Value PaddingMask::inFront(ArrayRef<Varying> varying, ArrayRef<int64_t> shape) {
+  SmallVector<Value> each;
+  SmallVector<int64_t> extents;
+  for (const Varying &one : varying) {
+    each.push_back(inFront(one, shape[one.dim]));
+    extents.push_back(shape[one.dim]);
+  }
+  if (each.size() == 1)
+    return each.front();
+  Value &all = planes[{each[0], each[1]}];
+  if (all)
+    return all;
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPoint(first);
+  auto type = RankedTensorType::get(extents, builder.getI1Type());
+  auto name = [&](Value value) {
+    ids.name(value.getDefiningOp(),
+             varying[0].extent.getValue() + "/" + varying[1].extent.getValue() + "/in_front");
+    return value;
+  };
+  Location loc = function.getLoc();
+  for (auto [dim, value] : llvm::enumerate(each))
+    value = name(BroadcastOp::create(builder, loc, type, value, ArrayRef<int64_t>{int64_t(dim)}));
+  return all = name(BinaryOp::create(builder, loc, type, BinaryKind::And, each[0], each[1]));
+}
+
+Value PaddingMask::masked(Value value, ArrayRef<Varying> varying, Value behind, Operation *root) {
   auto type = mlir::cast<RankedTensorType>(value.getType());
-  Value line = inFront(varying, type.getDimSize(varying.dim));
+  SmallVector<int64_t> at =
+      llvm::map_to_vector(varying, [](const Varying &one) { return one.dim; });
+  Value inside = inFront(varying, type.getShape());
   standBefore(root);
-  Value condition = spread(line, type.clone(builder.getI1Type()), {varying.dim}, root, "in_front");
+  Value condition = spread(inside, type.clone(builder.getI1Type()), at, root, "in_front");
   Value filled = spread(behind, type, {}, root, "behind");
   return named(SelectOp::create(builder, root->getLoc(), type, condition, value, filled), root,
                "masked");
@@ -108,7 +153,17 @@ Value PaddingMask::masked(Value value, const Varying &varying, Value behind, Ope
 
 Value PaddingMask::masked(Value value, const Varying &varying, ReductionKind reduction,
                           Operation *root) {
+  auto [of, identity, other] = masks.lookup(value);
   Type element = mlir::cast<RankedTensorType>(value.getType()).getElementType();
   standBefore(root);
-  return masked(value, varying, number(identityOf(reduction, element), root, "identity"), root);
+  // Where a mask of another dimension is filled with the same, one stands in for both.
+  bool isBoth = of && other.dim != varying.dim && identity == identityOf(reduction, element);
+  SmallVector<Varying, 2> both{varying};
+  if (isBoth)
+    both.insert(varying.dim < other.dim ? both.end() : both.begin(), other);
+  Attribute filled = identityOf(reduction, element);
+  Value result = masked(isBoth ? of : value, both, number(filled, root, "identity"), root);
+  if (!isBoth)
+    masks.try_emplace(result, Mask{value, filled, varying});
+  return result;
 }

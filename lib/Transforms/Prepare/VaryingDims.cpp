@@ -12,8 +12,9 @@ ArrayRef<Attribute> mlir::autopar::entriesOf(Attribute list) {
   return entries ? entries.getValue() : ArrayRef<Attribute>();
 }
 
-int64_t mlir::autopar::numberIn(DictionaryAttr entry, StringRef name) {
-  return entry.getAs<IntegerAttr>(name).getInt();
+int64_t mlir::autopar::numberIn(DictionaryAttr entry, StringRef name, int64_t otherwise) {
+  auto number = entry.getAs<IntegerAttr>(name);
+  return number ? number.getInt() : otherwise;
 }
 
 bool mlir::autopar::hasEntry(Operation *op, StringRef list, int64_t dim, StringAttr extent) {
@@ -37,12 +38,20 @@ VaryingDims::VaryingDims(func::FuncOp function) {
       int64_t dim = numberIn(entry, "dim"),
               size = cast<RankedTensorType>(argument.getType()).getDimSize(dim);
       auto extent = entry.getAs<StringAttr>("extent");
-      known[argument].push_back({extent, dim, size});
-      missing[extent] = size - numberIn(entry, "least");
+      int64_t pace = numberIn(entry, "step", 1);
+      known[argument].push_back({extent, dim, size, pace});
+      steps[extent] = (size - numberIn(entry, "least")) / pace;
     }
 }
 
 void VaryingDims::add(Value value, Varying varying) {
+  // Groups that are all of a dimension are no groups: its end is that of the last one.
+  int64_t all = cast<RankedTensorType>(value.getType()).getDimSize(varying.dim);
+  if (varying.size * varying.inner == all && varying.tail == 0) {
+    varying.pace *= varying.inner;
+    varying.size = all;
+    varying.inner = 1;
+  }
   VaryingList &list = known[value];
   for (Varying &other : list)
     if (other.isSamePlace(varying)) {
@@ -59,7 +68,9 @@ ArrayAttr VaryingDims::describe(Value value) const {
     NamedAttrList entry;
     entry.append("extent", varying.extent);
     entry.append("dim", builder.getI64IntegerAttr(varying.dim));
-    entry.append("least", builder.getI64IntegerAttr(varying.size - mostMissing(varying.extent)));
+    entry.append("least", builder.getI64IntegerAttr(least(varying)));
+    if (varying.pace != 1)
+      entry.append("step", builder.getI64IntegerAttr(varying.pace));
     entries.push_back(entry.getDictionary(value.getContext()));
   }
   return entries.empty() ? ArrayAttr() : builder.getArrayAttr(entries);

@@ -47,7 +47,7 @@ exec.program @p threads 1 {
 
 exec.program @p threads 1 {
   %x = exec.buffer "x" device bytes 64 : tensor<16xi32>
-  // expected-error @+1 {{"x": expected {dim, extent, least} of a dimension, got {dim = 1 : i64, extent = "n", least = 1 : i64}}}
+  // expected-error @+1 {{"x": expected {dim, extent, least, step} of a dimension, got {dim = 1 : i64, extent = "n", least = 1 : i64}}}
   exec.port input "x" %x : tensor<16xi32> {varying = [{dim = 1 : i64, extent = "n", least = 1 : i64}]}
 }
 

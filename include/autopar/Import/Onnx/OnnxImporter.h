@@ -3,6 +3,7 @@
 // shows protobuf.
 #pragma once
 
+#include "autopar/Base/ExtentRange.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/Support/raw_ostream.h"
@@ -18,8 +19,8 @@ struct ImportOptions {
   /// Extents of symbolic dimensions: by their name ("batch"), or by input and position ("x.0")
   /// where the model gives no name. A binding that matches nothing is an error.
   std::map<std::string, int64_t> bindings;
-  /// Of bindings that are ranges, the least; `bindings` has the most. An import is at the most.
-  std::map<std::string, int64_t> leastExtents;
+  /// Of bindings that are ranges; `bindings` has the most. An import is at the most.
+  ::autopar::ExtentRanges ranges;
   /// Inputs that are constants instead, every element this number ("16000", "0.5", "true"), which
   /// is read as their element type. A name that no input has is an error.
   std::map<std::string, std::string> fixedInputs;
@@ -45,8 +46,8 @@ struct ImportOptions {
 FailureOr<OwningOpRef<ModuleOp>> importOnnx(StringRef path, const ImportOptions &options,
                                             MLIRContext &context);
 
-/// Parses "batch=8,seq=1..128" into `options.bindings` and `options.leastExtents`; `error` says
-/// what is wrong with it otherwise.
+/// Parses "batch=8,seq=1..128,width=64..640:32" into `options.bindings` and `options.ranges`;
+/// `error` says what is wrong with it otherwise.
 LogicalResult parseBindings(StringRef text, ImportOptions &options, std::string &error);
 /// The same of "sr=16000" into `options.fixedInputs`.
 LogicalResult parseFixedInputs(StringRef text, ImportOptions &options, std::string &error);

@@ -304,13 +304,28 @@ LogicalResult ConvolutionFilterGradOp::verify() {
 constexpr int64_t kAbsent = ShardingRule::absent;
 
 ShardingRule ConvolutionOp::getShardingRule() {
-  return channelFactors(*this, getInput().getType().getDimSize(0), getGroups(),
-                        getFilter().getType(), {0, kAbsent, 0}, {1, 0, 1}, {kAbsent, 0, 1},
-                        {1, 1, kAbsent});
+  ShardingRule rule =
+      channelFactors(*this, getInput().getType().getDimSize(0), getGroups(), getFilter().getType(),
+                     {0, kAbsent, 0}, {1, 0, 1}, {kAbsent, 0, 1}, {1, 1, kAbsent});
+  for (auto [i, stride] : llvm::enumerate(getStrides())) {
+    // Whether the last windows reach where the next position would be.
+    int64_t spread = getInputDilation()[i];
+    rule.addWindow(static_cast<int64_t>(i) + 2, stride, spread,
+                   getPadEnd()[i] >= spread ? BehindEnd::Identity : BehindEnd::Anything);
+  }
+  return rule;
 }
 ShardingRule ConvolutionInputGradOp::getShardingRule() {
-  return channelFactors(*this, getType().getDimSize(0), getGroups(), getFilter().getType(),
-                        {0, kAbsent, 0}, {1, 0, 1}, {1, 0, kAbsent}, {kAbsent, 1, 1});
+  ShardingRule rule =
+      channelFactors(*this, getType().getDimSize(0), getGroups(), getFilter().getType(),
+                     {0, kAbsent, 0}, {1, 0, 1}, {1, 0, kAbsent}, {kAbsent, 1, 1});
+  for (auto [i, stride] : llvm::enumerate(getStrides())) {
+    int64_t dim = static_cast<int64_t>(i) + 2,
+            next = getGradient().getType().getDimSize(dim) * stride - getPadBegin()[i];
+    rule.addWindow(dim, /*stride=*/1, /*spread=*/stride,
+                   next < getType().getDimSize(dim) ? BehindEnd::Identity : BehindEnd::Anything);
+  }
+  return rule;
 }
 ShardingRule ConvolutionFilterGradOp::getShardingRule() {
   return channelFactors(*this, getInput().getType().getDimSize(0), getGroups(), getType(),

@@ -146,7 +146,13 @@ LogicalResult PoolOp::verify() {
                      getPadBegin(), getPadEnd(), getDilations());
 }
 ShardingRule PoolOp::getShardingRule() {
-  return windowRule(*this, getWindow(), getStrides(), getPadBegin(), getPadEnd());
+  ShardingRule rule = windowRule(*this, getWindow(), getStrides(), getPadBegin(), getPadEnd());
+  for (auto [dim, stride] : llvm::enumerate(getStrides()))
+    if (rule.factors[rule.operands[0][dim].front()].kind == FactorKind::NeedsReplication)
+      rule.addWindow(static_cast<int64_t>(dim), stride, /*spread=*/1,
+                     getPadEnd()[dim] > 0 ? BehindEnd::Identity : BehindEnd::Anything,
+                     static_cast<ReductionKind>(getKind()));
+  return rule;
 }
 
 LogicalResult ArgPoolOp::verify() {

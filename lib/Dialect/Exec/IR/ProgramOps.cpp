@@ -105,10 +105,13 @@ static LogicalResult verifyVarying(PortOp port) {
     auto entry = dyn_cast<DictionaryAttr>(each);
     auto dim = entry ? entry.getAs<IntegerAttr>("dim") : IntegerAttr();
     auto least = entry ? entry.getAs<IntegerAttr>("least") : IntegerAttr();
+    auto step = entry ? entry.getAs<IntegerAttr>("step") : IntegerAttr();
     if (!dim || !least || !entry.getAs<StringAttr>("extent") || dim.getInt() < 0 ||
-        dim.getInt() >= port.tensorType().getRank() || least.getInt() < 1)
+        dim.getInt() >= port.tensorType().getRank() || least.getInt() < 1 ||
+        (step && step.getInt() < 1))
       return port.emitOpError() << "\"" << port.getName()
-                                << "\": expected {dim, extent, least} of a dimension, got " << each;
+                                << "\": expected {dim, extent, least, step} of a dimension, got "
+                                << each;
   }
   return success();
 }

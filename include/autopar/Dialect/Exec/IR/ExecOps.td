@@ -80,8 +80,8 @@ def Exec_PortOp : Exec_Op<"port"> {
     `microBatches` the first two dimensions of an input or output are micro-batches x samples, which the outside
     knows as one. A parameter or state that the program knows in another shape than the model has `modelShape`; a matrix
     that the model's source knows by another name, transposed, `transposeOf`. `varying` dimensions of an input or
-    output have as many positions as a step is given ({dim, extent, least}); an input that is `missing` an extent says
-    how many of its positions there are not, and is set by the runtime.
+    output have as many positions as a step is given ({dim, extent, least, step}, the step 1 if nothing is said); an input
+    that is `missing` an extent says by how many steps it is below its most, and is set by the runtime.
     `exec.port parameter "w1" : tensor<64x256xf32> {file = "mlp.onnx", offset = 4096 : i64}`
   }];
   let arguments = (ins Exec_RoleAttr:$role, StrAttr:$name, Optional<Exec_BufferType>:$buffer, TypeAttr:$type,
