@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .compiler import Compiled, compile, update_onnx
     from .errors import Error
     from .generation import Generator
+    from .peft import read_peft, write_peft
     from .programs import Programs
     from .session import Port, Session, load
     from .tools import find_tool
@@ -34,6 +35,8 @@ _PLACES = {
     "update_onnx": "compiler",
     "Error": "errors",
     "Generator": "generation",
+    "read_peft": "peft",
+    "write_peft": "peft",
     "Programs": "programs",
     "Port": "session",
     "Session": "session",
