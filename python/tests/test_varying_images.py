@@ -41,6 +41,10 @@ IMAGES = {
     "largest of halves of windows": [node("MaxPool", ["x"], "y", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1)],
     "means of windows": [node("AveragePool", ["x"], "y", kernel_shape=[2, 2], strides=[2, 2])],
     "means of windows with pads": [node("AveragePool", ["x"], "y", kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1)],
+    "means of what is inside of windows": [node("AveragePool", ["x"], "y", kernel_shape=[3, 3], pads=[1, 1, 1, 1])],
+    "means of what is inside of wide windows": [node("AveragePool", ["x"], "y", kernel_shape=[5, 4], pads=[2, 1, 2, 1], strides=[2, 1])],
+    "reflected at the borders": [node("Pad", ["x", "pads"], "p", mode="reflect"), node("Conv", ["p", "w3"], "y")],
+    "repeated at the borders": [node("Pad", ["x", "pads"], "p", mode="edge"), node("Conv", ["p", "w3"], "y")],
     "mean of all": [node("GlobalAveragePool", ["x"], "y")],
     "largest of all": [node("GlobalMaxPool", ["x"], "y")],
     "normalized by instance": [node("InstanceNormalization", ["x", "one", "zero"], "y")],
@@ -53,6 +57,7 @@ IMAGES = {
     "up and down": [node("Conv", ["x", "w3"], "a", pads=[1, 1, 1, 1], strides=[2, 2]), node("ConvTranspose", ["a", "back4"], "b", strides=[2, 2]), node("Add", ["x", "b"], "y")],
     "what is no number behind the end": [node("Reciprocal", ["x"], "l"), node("Conv", ["l", "w3"], "y", pads=[1, 1, 1, 1])],
 }
+WEIGHTS["pads"] = np.array([0, 0, 2, 1, 0, 0, 1, 3], np.int64)
 WEIGHTS["back4"] = filters(5, 4, 2, 2)
 
 

@@ -122,3 +122,19 @@ func.func @numbers(%x: tensor<4x8xf32> {autopar.name = "x", autopar.varying = [{
   %2 = autopar.gather %x, %at dims [1] batch 0 {autopar.id = "wide", autopar.varies = [{dim = 0, extent = "h", result = 0, times = 1}, {dim = 1, extent = "w", result = 0, times = 2}]} : (tensor<4x8xf32>, tensor<16x1xi64>) -> tensor<4x16xf32>
   return %1, %2 : tensor<f32>, tensor<4x16xf32>
 }
+
+// -----
+
+// What stands in the last places of a constant stands at the end.
+// CHECK-LABEL: func.func @ends
+// CHECK-SAME: , %[[MISSING:[a-z0-9]+]]: tensor<i64> {autopar.missing = "n"
+// CHECK: %[[BEGIN:.*]] = autopar.binary sub %{{.*}}, %[[MISSING]]
+// CHECK: %[[AT_END:.*]] = autopar.compare ge
+// CHECK: %[[FROM:.*]] = autopar.select %[[AT_END]]
+// CHECK: %[[COUNTS:.*]] = autopar.gather %{{.*}}, %[[FROM]] dims [0]
+// CHECK: autopar.binary div %{{.*}}, %[[COUNTS]]
+func.func @ends(%x: tensor<6xf32> {autopar.name = "x", autopar.varying = [{dim = 0, extent = "n", least = 3}]}) -> tensor<6xf32> {
+  %counts = autopar.constant {autopar.id = "counts", autopar.ends = [{extent = "n", dim = 0, step = 1, tail = 1, less = 0}], autopar.varies = [{dim = 0, extent = "n", result = 0, times = 1}]} dense<[2.0, 3.0, 3.0, 3.0, 3.0, 2.0]> : tensor<6xf32>
+  %0 = autopar.binary div %x, %counts {autopar.id = "means"} : tensor<6xf32>
+  return %0 : tensor<6xf32>
+}

@@ -54,7 +54,7 @@ def MaskPaddingPass : Pass<"autopar-mask-padding", "mlir::func::FuncOp"> {
     triangle guards, zeros where a window of a convolution would reach. Positions counted from the end move. How many
     steps of its range an extent is below its most is an argument that the runtime sets (`autopar.missing`). Results get
     `autopar.varying`. What cannot be told is refused: a reversal, a window whose stride does not divide the step.
-    `autopar.varies`, `autopar.moves`, `autopar.decides` and `autopar.clamped` (see
+    `autopar.varies`, `autopar.moves`, `autopar.decides`, `autopar.clamped` and `autopar.ends` (see
     `autopar/Transforms/VaryingExtents.h`) say which extents, slices, numbers and positions follow; they are removed.
 
     ```mlir

@@ -28,6 +28,10 @@ constexpr llvm::StringLiteral kDecidesAttribute = "autopar.decides";
 /// Of a constant, {extent, most, step}: positions in something of which the last is `most`, and
 /// which grows by `step` where the extent does by a step; those behind its end are its last one.
 constexpr llvm::StringLiteral kClampedAttribute = "autopar.clamped";
+/// Of a constant, a list of {extent, dim, step, tail, less}: what stands in the last `tail` places
+/// of a dimension, which shrinks by `step` where the extent does by a step, stands at its end (the
+/// positions of a reflection, how much of a window is inside), less by `less` for each step.
+constexpr llvm::StringLiteral kEndsAttribute = "autopar.ends";
 
 /// An extent that varies, and the two values of it at which a model was imported.
 struct VaryingExtent {

@@ -82,3 +82,59 @@ LogicalResult DecidedConstants::clamp(ConstantOp constant) {
   constant.getResult().replaceAllUsesExcept(inside.getResult(), inside);
   return success();
 }
+
+LogicalResult DecidedConstants::moveEnds(ConstantOp constant) {
+  OpBuilder &builder = mask.builder;
+  RankedTensorType type = constant.getType();
+  Value moved = constant;
+  Operation *first = nullptr; // that reads the constant
+  for (Attribute each : entriesOf(constant->getAttr(kEndsAttribute))) {
+    auto entry = cast<DictionaryAttr>(each);
+    auto extent = entry.getAs<StringAttr>("extent");
+    int64_t dim = numberIn(entry, "dim"), size = type.getDimSize(dim);
+    builder.setInsertionPointAfter(moved.getDefiningOp());
+    auto line = RankedTensorType::get({size, 1}, builder.getI64Type());
+    auto spread = [&](Value value) { return mask.spread(value, line, {}, constant, "end"); };
+    auto number = [&](int64_t value) {
+      return mask.number(builder.getI64IntegerAttr(value), constant, "end");
+    };
+    Value fewer = mask.missing(extent, numberIn(entry, "step", 1), constant);
+    Value begin = mask.binary(BinaryKind::Sub, number(size - numberIn(entry, "tail")), fewer,
+                              constant, "end");
+    Value place =
+        mask.named(IotaOp::create(builder, constant.getLoc(), line, 0), constant, "place");
+    auto flags = line.clone(builder.getI1Type());
+    Value isAtEnd = mask.named(CompareOp::create(builder, constant.getLoc(), flags,
+                                                 ComparePredicate::Ge, place, spread(begin)),
+                               constant, "at_end");
+    Value later = mask.binary(BinaryKind::Add, place, spread(fewer), constant, "place");
+    later = mask.binary(BinaryKind::Min, later, spread(number(size - 1)), constant, "place");
+    Value from =
+        mask.named(SelectOp::create(builder, constant.getLoc(), line, isAtEnd, later, place),
+                   constant, "from");
+    auto gather =
+        GatherOp::create(builder, constant.getLoc(), type, moved, from, ArrayRef<int64_t>{dim}, 0);
+    moved = mask.named(gather, constant, "moved");
+    first = first ? first : gather.getOperation();
+    if (int64_t less = numberIn(entry, "less")) {
+      Value change = mask.missing(extent, less, constant);
+      Value changed =
+          mask.binary(BinaryKind::Sub, moved, mask.spread(change, type, {}, constant, "less"),
+                      constant, "less");
+      auto column = RankedTensorType::get({size}, builder.getI1Type());
+      Value isChanged = mask.named(ReshapeOp::create(builder, constant.getLoc(), column, isAtEnd),
+                                   constant, "at_end");
+      isChanged =
+          mask.spread(isChanged, type.clone(builder.getI1Type()), {dim}, constant, "at_end");
+      moved =
+          mask.named(SelectOp::create(builder, constant.getLoc(), type, isChanged, changed, moved),
+                     constant, "moved");
+    }
+  }
+  if (moved == constant.getResult())
+    return success();
+  for (const Varying &varying : dims.of(constant.getResult()))
+    dims.add(moved, varying);
+  constant.getResult().replaceAllUsesExcept(moved, first);
+  return success();
+}

@@ -14,6 +14,8 @@ public:
   LogicalResult compute(ConstantOp constant);
   /// Keeps positions (`kClampedAttribute`) in front of where the end is.
   LogicalResult clamp(ConstantOp constant);
+  /// Moves what stands at the end (`kEndsAttribute`) to where that is.
+  LogicalResult moveEnds(ConstantOp constant);
 
 private:
   VaryingDims &dims;

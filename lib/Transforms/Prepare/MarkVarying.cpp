@@ -197,7 +197,7 @@ private:
       StringRef name = attribute.getName();
       Attribute theirs = b.getAttr(name);
       if (attribute.getValue() == theirs || name == kVariesAttribute || name == kMovesAttribute ||
-          name == kDecidesAttribute || name == kClampedAttribute)
+          name == kDecidesAttribute || name == kClampedAttribute || name == kEndsAttribute)
         continue;
       if (auto constant = dyn_cast<ConstantOp>(a); constant && name == "value") {
         if (failed(compareConstants(constant, cast<ConstantOp>(b))))
@@ -250,6 +250,12 @@ private:
         return refuse(*a) << "it and another range decide one number that the model computes "
                              "with, other than by their product";
       a->setAttr(kDecidesAttribute, extended(a->getAttr(kDecidesAttribute), added));
+      return success();
+    }
+    if (auto end = numbers.endOf(ours, theirs, extent.steps())) {
+      DictionaryAttr added = entry(
+          {{"dim", end->dim}, {"step", end->growth}, {"tail", end->tail}, {"less", end->more}});
+      a->setAttr(kEndsAttribute, extended(a->getAttr(kEndsAttribute), added));
       return success();
     }
     return refuse(*a) << "it decides numbers that the model computes with, other than as itself, a "

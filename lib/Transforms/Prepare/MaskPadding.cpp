@@ -48,8 +48,8 @@ public:
     for (Operation *op : operations) {
       if (failed(visit(op)))
         return failure();
-      for (StringRef name :
-           {kVariesAttribute, kMovesAttribute, kDecidesAttribute, kClampedAttribute})
+      for (StringRef name : {kVariesAttribute, kMovesAttribute, kDecidesAttribute,
+                             kClampedAttribute, kEndsAttribute})
         op->removeAttr(name);
     }
     for (Operation *op : llvm::reverse(operations))
@@ -64,7 +64,7 @@ private:
         .Case<ConstantOp>([&](auto constant) {
           return inTurn(
               settle(op), [&] { return decided.compute(constant); },
-              [&] { return decided.clamp(constant); });
+              [&] { return decided.clamp(constant); }, [&] { return decided.moveEnds(constant); });
         })
         .Case<SliceOp>([&](auto slice) {
           return inTurn(

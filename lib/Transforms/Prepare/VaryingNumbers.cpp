@@ -41,6 +41,82 @@ bool VaryingNumbers::agreeInCommon(DenseElementsAttr ours, DenseElementsAttr the
   }
 }
 
+namespace {
+
+/// A constant as rows along a dimension.
+class RowsAlong {
+public:
+  RowsAlong(DenseElementsAttr values, int64_t dim) : values(values) {
+    ArrayRef<int64_t> shape = cast<RankedTensorType>(values.getType()).getShape();
+    size = shape[dim];
+    outer = llvm::product_of(shape.take_front(dim));
+    inner = llvm::product_of(shape.drop_front(dim + 1));
+  }
+
+  /// The first element of a row, as bits.
+  APInt at(int64_t row) const { return at(0, row, 0); }
+
+  /// Whether a row is another one, and `more` in all of its elements.
+  bool isRow(int64_t row, const RowsAlong &other, int64_t otherRow, int64_t more) const {
+    for (int64_t i = 0; i < outer; ++i)
+      for (int64_t j = 0; j < inner; ++j)
+        if (at(i, row, j) != other.at(i, otherRow, j) + more)
+          return false;
+    return true;
+  }
+
+  int64_t size;
+
+private:
+  APInt at(int64_t i, int64_t row, int64_t j) const {
+    int64_t index = (i * size + row) * inner + j;
+    if (isa<FloatType>(values.getElementType()))
+      return (values.value_begin<APFloat>() + index).operator*().bitcastToAPInt();
+    return *(values.value_begin<APInt>() + index);
+  }
+
+  DenseElementsAttr values;
+  int64_t outer, inner;
+};
+
+} // namespace
+
+std::optional<MovedEnd> VaryingNumbers::endOf(DenseElementsAttr ours, DenseElementsAttr theirs,
+                                              int64_t steps) const {
+  constexpr int64_t mostElements = 1 << 16;
+  auto type = cast<RankedTensorType>(ours.getType()),
+       other = cast<RankedTensorType>(theirs.getType());
+  SmallVector<int64_t> differing;
+  for (int64_t dim = 0; dim < type.getRank(); ++dim)
+    if (type.getDimSize(dim) != other.getDimSize(dim))
+      differing.push_back(dim);
+  if (differing.size() != 1 || type.getNumElements() > mostElements || ours.empty() ||
+      theirs.empty())
+    return std::nullopt;
+  RowsAlong mine(ours, differing.front()), others(theirs, differing.front());
+  int64_t longer = mine.size - others.size, growth = -longer * direction, same = 0;
+  while (same < std::min(mine.size, others.size) && others.isRow(same, mine, same, 0))
+    ++same;
+  int64_t tail = others.size - same;
+  if (growth < 1 || tail > mine.size)
+    return std::nullopt;
+  bool isPosition = type.getElementType().isInteger(64);
+  int64_t more = isPosition ? (others.at(same) - mine.at(same + longer)).getSExtValue() : 0,
+          slope =
+              isPosition && mine.size > tail + 1
+                  ? (mine.at(mine.size - tail - 1) - mine.at(mine.size - tail - 2)).getSExtValue()
+                  : 0;
+  for (int64_t row = same; row < others.size; ++row)
+    if (!others.isRow(row, mine, row + longer, more))
+      return std::nullopt;
+  int64_t regular = mine.size - tail - 1; // from there on
+  while (regular > 0 && mine.isRow(regular, mine, regular - 1, slope))
+    --regular;
+  if (more * direction < 0 || mine.size - steps * growth - tail <= regular)
+    return std::nullopt;
+  return MovedEnd{differing.front(), growth, tail, more * direction};
+}
+
 std::optional<Following> VaryingNumbers::clampOf(DenseElementsAttr ours,
                                                  DenseElementsAttr theirs) const {
   auto columnsOf = [](DenseElementsAttr values) {

@@ -21,6 +21,14 @@ struct NumberRule {
   StringRef rule; ///< as in `kDecidesAttribute`
 };
 
+/// A dimension of a constant of which the last places go with its end.
+struct MovedEnd {
+  int64_t dim;
+  int64_t growth; ///< of the dimension, where the extent grows by a step
+  int64_t tail;   ///< places
+  int64_t more;   ///< by so much is what stands there more where the extent grows by a step
+};
+
 /// Compares what the model holds at the most with what it holds where the extent is a step more
 /// (`direction` 1) or less (-1).
 class VaryingNumbers {
@@ -36,6 +44,11 @@ public:
   /// Where both hold the same but for a last position, which those behind it are clamped to (the
   /// border of a resized image): how that follows.
   std::optional<Following> clampOf(DenseElementsAttr ours, DenseElementsAttr theirs) const;
+
+  /// Where both hold the same but for a dimension whose last places go with its end, and what
+  /// stands in front of them is regular, so that there may be fewer by `steps` steps.
+  std::optional<MovedEnd> endOf(DenseElementsAttr ours, DenseElementsAttr theirs,
+                                int64_t steps) const;
 
   /// The rule by which the extent, or a dimension that follows it, decides the one number that each
   /// holds. Each has one coefficient, so that two values tell whether it holds.
