@@ -60,6 +60,29 @@ std::optional<EpilogueStep> EpilogueGrammar::next(Operation *op, Value value) {
              : std::nullopt;
 }
 
+/// Whether a window of a convolution may read nothing but pads. oneDNN then leaves the bias out
+/// where it adds to a residual (2.6, rows of pads as high as the window).
+static bool mayReadPadsAlone(Operation *contraction) {
+  auto convolution = dyn_cast<ConvolutionOp>(contraction);
+  if (!convolution)
+    return false;
+  ArrayRef<int64_t> kernel = convolution.getFilter().getType().getShape().drop_front(2),
+                    input = convolution.getInput().getType().getShape().drop_front(2),
+                    output = convolution.getType().getShape().drop_front(2);
+  for (size_t dim = 0; dim < kernel.size(); ++dim)
+    for (int64_t place = 0; place < output[dim]; ++place) {
+      int64_t start = place * convolution.getStrides()[dim] - convolution.getPadBegin()[dim];
+      bool isInside = false;
+      for (int64_t tap = 0; tap < kernel[dim] && !isInside; ++tap) {
+        int64_t position = start + tap * convolution.getFilterDilation()[dim];
+        isInside = position >= 0 && position < input[dim];
+      }
+      if (!isInside)
+        return true;
+    }
+  return false;
+}
+
 std::optional<EpilogueStep> EpilogueGrammar::nextAdd(BinaryOp add, Value value) {
   if (add.getLhs() == add.getRhs())
     return std::nullopt;
@@ -69,7 +92,7 @@ std::optional<EpilogueStep> EpilogueGrammar::nextAdd(BinaryOp add, Value value) 
     return EpilogueStep{EpilogueStep::Bias, add, vector};
   }
   Value residual = hasResidual ? Value() : residualOf(other);
-  if (!residual)
+  if (!residual || mayReadPadsAlone(contraction))
     return std::nullopt;
   hasResidual = true;
   return EpilogueStep{EpilogueStep::Residual, add, residual};
