@@ -9,6 +9,9 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 
+#include <algorithm>
+#include <set>
+
 using namespace mlir;
 using namespace mlir::autopar;
 using ::autopar::Status;
@@ -46,6 +49,72 @@ FailureOr<OwningOpRef<ModuleOp>> mark(ModuleOp module, StringRef path, ImportOpt
   return copy;
 }
 
+/// Where it is told whether what two extents of each range told holds in all of them: everywhere if
+/// there are few, else at the least, in the middle and near the most.
+std::vector<MissingSteps> pointsToVerify(const ImportOptions &import) {
+  constexpr int64_t few = 8;
+  int64_t all = 1;
+  std::map<std::string, int64_t> steps;
+  for (const auto &[name, range] : import.ranges) {
+    steps[name] = (import.bindings.at(name) - range.least) / range.step;
+    all = std::min(all * (steps[name] + 1), few + 1);
+  }
+  std::set<MissingSteps> points;
+  for (int64_t number = 0; all <= few && number < all; ++number) {
+    MissingSteps point;
+    int64_t rest = number;
+    for (const auto &[name, count] : steps) {
+      point[name] = rest % (count + 1);
+      rest /= count + 1;
+    }
+    points.insert(point);
+  }
+  auto together = [&](llvm::function_ref<int64_t(int64_t)> missing) {
+    MissingSteps point;
+    for (const auto &[name, count] : steps)
+      point[name] = std::clamp<int64_t>(missing(count), 0, count);
+    points.insert(point);
+  };
+  if (all > few) {
+    together([](int64_t count) { return count; });
+    together([](int64_t count) { return count - 1; });
+    together([](int64_t count) { return count / 2; });
+    for (int64_t near = 2; near <= few; ++near) // remainders of small numbers
+      together([&](int64_t) { return near; });
+    for (const auto &[name, count] : steps) {
+      MissingSteps point;
+      for (const auto &each : steps)
+        point[each.first] = each.first == name ? count : 0;
+      points.insert(point);
+    }
+  }
+  return {points.begin(), points.end()};
+}
+
+LogicalResult verify(ModuleOp module, StringRef path, ImportOptions import,
+                     const MissingSteps &missing, MLIRContext &context) {
+  std::string where;
+  for (const auto &[name, steps] : missing) {
+    int64_t extent = import.bindings.at(name) - steps * import.ranges.at(name).step;
+    import.bindings[name] = extent;
+    where += (where.empty() ? "" : ", ") + name + " is " + std::to_string(extent);
+  }
+  std::string reason;
+  FailureOr<OwningOpRef<ModuleOp>> other = failure();
+  {
+    ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+      if (reason.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
+        reason = diagnostic.str();
+      return success();
+    });
+    other = importOnnx(path, import, context);
+  }
+  if (failed(other))
+    return mlir::emitError(module.getLoc())
+           << "extents cannot vary: where " << where << ", the model is refused: " << reason;
+  return verifyVarying(module, **other, missing, where);
+}
+
 } // namespace
 
 Status mlir::autopar::varyExtents(OwningOpRef<ModuleOp> &module, StringRef path,
@@ -74,7 +143,13 @@ Status mlir::autopar::varyExtents(OwningOpRef<ModuleOp> &module, StringRef path,
     }
     module = std::move(*marked);
   }
+  OwningOpRef<ModuleOp> marked(module->clone());
   PassManager manager(&context);
   manager.addNestedPass<func::FuncOp>(createMaskPaddingPass());
-  return failed(manager.run(*module)) ? reported() : Status::ok();
+  if (failed(manager.run(*module)))
+    return reported();
+  for (const MissingSteps &missing : pointsToVerify(import))
+    if (failed(verify(*marked, path, import, missing, context)))
+      return reported();
+  return Status::ok();
 }

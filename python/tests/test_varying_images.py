@@ -81,6 +81,71 @@ def sizes(*extents: Tuple[int, int]) -> List[Dict[str, int]]:
     return [{"height": height, "width": width} for height, width in extents]
 
 
+HEIGHT = [node("Shape", ["x"], "shape"), node("Gather", ["shape", "two"], "height")]
+NUMBERS = {"two": np.array(2), "three": np.array(3), "one": np.array(1), "ten": np.array(10), "zero": np.array(0), "rows": np.array([-1, 1]), "axis": np.array([2]),
+           "none": np.array([0]), "far": np.array([1 << 40]), "flat": np.array([2, 4, -1])}
+
+
+def number(kind: str, *given: str) -> List[onnx.NodeProto]:
+    """x times a number that an operator makes of the height."""
+    return [*HEIGHT, node(kind, given, "n"), node("Cast", ["n"], "f", to=1), node("Mul", ["x", "f"], "y")]
+
+
+#: What is linear between two heights and not elsewhere, or has no end.
+NOT_LINEAR = {
+    "a third": (number("Div", "height", "three"), (4, 17, 1)),
+    "a remainder": (number("Mod", "height", "two"), (4, 16, 1)),
+    "at most ten": (number("Min", "height", "ten"), (4, 16, 1)),
+    "at least ten": (number("Max", "height", "ten"), (4, 16, 1)),
+    "a square": (number("Mul", "height", "height"), (4, 16, 4)),
+    "half as large": ([node("Resize", ["x", "", "halves"], "y", mode="linear")], (4, 16, 1)),
+    "half of it": ([*HEIGHT, node("Div", ["height", "two"], "half"), node("Unsqueeze", ["half", "none"], "end"), node("Slice", ["x", "none", "end", "axis"], "y")], (4, 16, 1)),
+    "positions in front of the middle": ([*HEIGHT, node("Div", ["height", "two"], "half"), node("Range", ["zero", "height", "one"], "places"), node("Less", ["places", "half"], "in"),
+                                          node("Reshape", ["in", "rows"], "column"), node("Cast", ["column"], "f", to=1), node("Mul", ["x", "f"], "y")], (6, 8, 1)),
+    "a sum of what is flattened": ([node("Reshape", ["x", "flat"], "f"), node("CumSum", ["f", "two"], "y")], (4, 16, 4)),
+    "a position in what is flattened": ([node("Reshape", ["x", "flat"], "f"), node("ArgMax", ["f"], "at", axis=2), node("Cast", ["at"], "y", to=1)], (4, 16, 4)),
+}
+
+
+@pytest.mark.parametrize("name", NOT_LINEAR)
+def test_what_two_heights_do_not_tell_is_refused(tmp_path: pathlib.Path, name: str) -> None:
+    nodes, extents = NOT_LINEAR[name]
+    used = {given for each in nodes for given in each.input}
+    constants = {key: array.astype(np.int64) for key, array in NUMBERS.items() if key in used}
+    if "halves" in used:
+        constants["halves"] = np.array([1, 1, 0.5, 1], np.float32)
+    flattens = "flat" in used
+    model = graph(tmp_path, nodes, {"x": [2, 4, 8, "height"] if flattens else [2, 4, "height", 8]}, ["y"], constants)
+    with pytest.raises(autopar.Error, match="cannot vary"):
+        autopar.compile(model, tmp_path / "g.bin", bind={"height": extents}, options=["--quiet"])
+    assert not (tmp_path / "g.bin").exists()
+
+
+def test_each_of_two_ranges_keeps_its_numbers(tmp_path: pathlib.Path) -> None:
+    """Also where import folds what is repeated at one extent, and not at another."""
+    nodes = [*HEIGHT, node("Cast", ["height"], "f", to=1), node("Mul", ["x", "f"], "y")]
+    model = graph(tmp_path, nodes, {"x": [2, 4, "height", "width"]}, ["y"], {"two": np.array(2)})
+    for width in ((4, 12, 4), (8, 16, 8)):
+        autopar.compile(model, tmp_path / "g.bin", bind={"height": (4, 16, 4), "width": width}, options=["--quiet"])
+        with autopar.Session(tmp_path / "g.bin") as session:
+            assert_as_onnxruntime(model, session, sizes((16, 8), (4, 8), (8, width[1])))
+
+
+def test_what_two_ranges_make_together_has_no_end_as_an_output(tmp_path: pathlib.Path) -> None:
+    nodes = [node("Shape", ["x"], "shape", start=2), node("ReduceProd", ["shape"], "area", keepdims=1), node("ConstantOfShape", ["area"], "y")]
+    model = graph(tmp_path, nodes, {"x": [2, 4, "height", "width"]}, ["y"])
+    with pytest.raises(autopar.Error, match="cannot vary"):
+        autopar.compile(model, tmp_path / "g.bin", bind={"height": (4, 16, 4), "width": (4, 16, 4)}, options=["--quiet"])
+
+
+def test_groups_are_normalized_as_torch_exports_them(tmp_path: pathlib.Path) -> None:
+    nodes = [node("Shape", ["x"], "shape"), node("Reshape", ["x", "groups"], "g"), node("InstanceNormalization", ["g", "one", "zero"], "n"), node("Reshape", ["n", "shape"], "y")]
+    model = graph(tmp_path, nodes, {"x": [2, 8, "height", "width"]}, ["y"], {"groups": np.array([0, 4, -1]), "one": np.ones(4, np.float32), "zero": np.zeros(4, np.float32)})
+    autopar.compile(model, tmp_path / "g.bin", bind={"height": (4, 12, 4), "width": (4, 16, 4)}, options=["--quiet"])
+    with autopar.Session(tmp_path / "g.bin") as session:
+        assert_as_onnxruntime(model, session, sizes((12, 16), (4, 4), (8, 12)), 1e-4)
+
+
 def test_a_step_that_no_stride_divides_is_refused(tmp_path: pathlib.Path) -> None:
     with pytest.raises(autopar.Error, match="'height' cannot vary: autopar.convolution strides by 4 along dimension 2, which varies by 2; bind a range with a step"):
         autopar.compile(image(tmp_path, "padded unevenly"), tmp_path / "g.bin", bind={"height": (8, 24, 2), "width": (8, 32, 8)}, options=["--quiet"])

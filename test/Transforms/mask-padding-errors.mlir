@@ -8,12 +8,28 @@ func.func @strided(%x: tensor<1x1x8xf32> {autopar.name = "x", autopar.varying = 
 
 // -----
 
-func.func @part(%x: tensor<4x2xf32> {autopar.name = "x", autopar.varying = [{dim = 0, extent = "n", least = 1}]}, %z: tensor<2x4xf32> {autopar.name = "z", autopar.varying = [{dim = 1, extent = "n", least = 1}]}) -> tensor<8xf32> {
+func.func @part(%x: tensor<4x2xf32> {autopar.name = "x", autopar.varying = [{dim = 0, extent = "n", least = 1}]}) -> tensor<8xf32> {
   %0 = autopar.transpose %x permutation [1, 0] {autopar.id = "t"} : tensor<4x2xf32> -> tensor<2x4xf32>
   %1 = autopar.reshape %0 {autopar.id = "flat"} : tensor<2x4xf32> -> tensor<8xf32>
-  // expected-error@+1 {{'n' cannot vary: autopar.normalize normalizes dimension 0, of which it is a part}}
-  %2 = autopar.normalize %1 dims [0] epsilon 1.0e-05 {autopar.id = "norm"} : tensor<8xf32>
+  // expected-error@+1 {{'n' cannot vary: autopar.cumulative needs to know where dimension 0 ends}}
+  %2 = autopar.cumulative sum %1 dim 0 {autopar.id = "sum"} : tensor<8xf32>
   return %2 : tensor<8xf32>
+}
+
+// -----
+
+func.func @slower(%x: tensor<8xf32> {autopar.name = "x", autopar.varying = [{dim = 0, extent = "n", least = 2, step = 2}]}) -> tensor<2xf32> {
+  // expected-error@+1 {{'n' cannot vary: autopar.slice moves slower along dimension 0 than it ends}}
+  %0 = autopar.slice %x starts [6] steps [1] {autopar.id = "last", autopar.moves = [{dim = 0, extent = "n", times = 1}]} : tensor<8xf32> -> tensor<2xf32>
+  return %0 : tensor<2xf32>
+}
+
+// -----
+
+func.func @both(%x: tensor<2x4xf32> {autopar.name = "x", autopar.varying = [{dim = 0, extent = "h", least = 1}, {dim = 1, extent = "w", least = 1}]}, %z: tensor<f32> {autopar.name = "z"}) -> tensor<8xf32> {
+  %0 = autopar.broadcast %z dims [] {autopar.id = "all", autopar.varies = [{dim = 0, extent = "h", result = 0, times = 4}, {dim = 0, extent = "w", result = 0, times = 2}]} : tensor<f32> -> tensor<8xf32>
+  // expected-error@+1 {{an extent cannot vary: nothing tells where dimension 0 of output 0 ends, which several extents decide}}
+  return %0 : tensor<8xf32>
 }
 
 // -----

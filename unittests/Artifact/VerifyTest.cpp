@@ -87,16 +87,16 @@ TEST(Verify, Ports) {
   EXPECT_EQ(
       problem([](P &p) { p.ports[0].missing = "n"; }),
       "port 0 (x): only an input that is an i64 scalar says how much of an extent is missing");
-  for (VaryingDim varying :
-       {VaryingDim{2, "n", 1}, VaryingDim{0, "n", 0}, VaryingDim{0, "n", 1000}})
+  for (VaryingDim varying : {VaryingDim{2, "n", 1}, VaryingDim{0, "n", 0}, VaryingDim{0, "n", 1000},
+                             VaryingDim{0, "n", 1, 0}, VaryingDim{0, "n", 1, 1000}})
     EXPECT_EQ(problem([&](P &p) { p.ports[0].varying = {varying}; }),
               "port 0 (x): only a dimension of an input or output varies, from 1 or more positions "
-              "on");
+              "on, in steps that lead to all of it");
   EXPECT_EQ(problem([](P &p) {
               p.ports[3].varying = {{0, "n", 1}};
             }),
             "port 3 (w1): only a dimension of an input or output varies, from 1 or more positions "
-            "on");
+            "on, in steps that lead to all of it");
   EXPECT_EQ(problem([](P &p) { p.ports[0].modelShape = p.ports[0].shape; }),
             "port 0 (x): only a parameter or state may have another shape in the model, of as many "
             "elements");

@@ -33,6 +33,20 @@ TEST(VaryingExtents, ShapesOutsideOfTheRangesAreNone) {
   EXPECT_FALSE(missingIn(kMask, {7, 8}).has_value());
 }
 
+TEST(VaryingExtents, ShapesGoInSteps) {
+  const TensorSpec image =
+      tensor("image", {2, 640, 96}, {{1, "height", 64, 32}, {2, "height", 9, 3}});
+  EXPECT_EQ(stepShape(image), (std::vector<int64_t>{1, 32, 3}));
+  EXPECT_EQ(missingIn(image, {2, 576, 90}), (Missing{{"height", 2}}));
+  EXPECT_FALSE(missingIn(image, {2, 600, 90}).has_value());
+  EXPECT_FALSE(missingIn(image, {2, 576, 93}).has_value());
+  MissingPositions missing;
+  missing.set(image, *missingIn(image, {2, 576, 90}));
+  ASSERT_TRUE(missing.agree({image}).isOk());
+  EXPECT_EQ(missing.shapeOf(tensor("y", {20, 5}, {{0, "height", 2, 1}})),
+            (std::vector<int64_t>{18, 5}));
+}
+
 TEST(VaryingExtents, InputsAgree) {
   MissingPositions missing;
   missing.set(kIds, *missingIn(kIds, {2, 6}));

@@ -10,7 +10,7 @@ namespace autopar {
 
 /// Where a range of extents begins, and by how much it goes on; its most is bound beside it.
 struct ExtentRange {
-  int64_t least, step = 1;
+  int64_t least = 1, step = 1;
 };
 /// By the name of the extent.
 using ExtentRanges = std::map<std::string, ExtentRange>;

@@ -48,4 +48,14 @@ struct VaryingExtent {
 /// in `other`. Error where the two are different graphs, or differ in what cannot follow.
 LogicalResult markVarying(ModuleOp module, ModuleOp other, const VaryingExtent &extent);
 
+/// By how many steps of their ranges extents are below their most.
+using MissingSteps = std::map<std::string, int64_t>;
+
+/// Whether what was marked in `module` foretells `other`, which was imported where so many steps
+/// are missing: two extents do not tell a floor, a least or a comparison from what is linear.
+/// Error, with `where` in it, if it does not; success also if the two cannot be compared, since
+/// dimensions of one position are not repeated.
+LogicalResult verifyVarying(ModuleOp module, ModuleOp other, const MissingSteps &missing,
+                            StringRef where);
+
 } // namespace mlir::autopar

@@ -3,6 +3,7 @@
 #include "FoldedConstants.h"
 
 #include "autopar/Dialect/AutoPar/IR/ConstantFolding.h"
+#include "autopar/Transforms/VaryingExtents.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -28,6 +29,10 @@ ConstantOp FoldedConstants::fold(Operation *op) {
   SmallVector<DenseElementsAttr> operands;
   for (Value operand : op->getOperands()) {
     ConstantOp constant = fold(operand.getDefiningOp());
+    // Its numbers are those at the most.
+    for (StringRef mark : {kDecidesAttribute, kClampedAttribute, kEndsAttribute})
+      if (constant && constant->hasAttr(mark))
+        return nullptr;
     auto value = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : nullptr;
     if (!value)
       return nullptr;
@@ -38,5 +43,8 @@ ConstantOp FoldedConstants::fold(Operation *op) {
   if (!values)
     return nullptr;
   OpBuilder at(op);
-  return folded[op] = ConstantOp::create(at, op->getLoc(), values->front());
+  auto constant = ConstantOp::create(at, op->getLoc(), values->front());
+  if (Attribute varies = op->getAttr(kVariesAttribute))
+    constant->setAttr(kVariesAttribute, varies);
+  return folded[op] = constant;
 }

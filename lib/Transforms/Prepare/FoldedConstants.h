@@ -10,7 +10,8 @@ class FoldedConstants {
 public:
   /// Whether an operation computes with nothing but constants.
   bool isConstant(Operation *op);
-  /// The result of such an operation as a constant in front of it; null where it is too large.
+  /// The result of such an operation as a constant in front of it, which varies as it does; null
+  /// where it is too large, or made of numbers that extents decide.
   ConstantOp fold(Operation *op);
 
 private:

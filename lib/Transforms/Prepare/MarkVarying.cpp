@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What of a model follows an extent: a model is imported at two values of it, and what differs
 // follows. Nothing has to be traced through what computes with shapes, which import folds away.
-#include "FoldedConstants.h"
+#include "SideBySide.h"
 #include "VaryingNumbers.h"
 
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
@@ -17,26 +17,11 @@ namespace {
 /// By how much a dimension grows where the extent does by a step; nothing where it does not follow.
 using Growth = std::optional<int64_t>;
 
-class Comparison {
+class Comparison : public SideBySide {
 public:
   Comparison(func::FuncOp function, func::FuncOp other, const VaryingExtent &extent)
-      : function(function), other(other), extent(extent), builder(function.getContext()),
+      : SideBySide(function, other), extent(extent), builder(function.getContext()),
         ids(function.getBody().front()), numbers({extent.most, extent.range.step}, direction()) {}
-
-  LogicalResult run() {
-    Block &ours = function.getBody().front(), &theirs = other.getBody().front();
-    if (ours.getNumArguments() != theirs.getNumArguments())
-      return refuse(function.getLoc()) << "it decides how many inputs the model has";
-    for (auto [a, b] : llvm::zip_equal(ours.getArguments(), theirs.getArguments()))
-      if (failed(markArgument(a, b)))
-        return failure();
-    auto computed = [&](Operation &op) { return !folds.isConstant(&op); };
-    auto a = llvm::make_filter_range(ours, computed), b = llvm::make_filter_range(theirs, computed);
-    for (auto [op, otherOp] : llvm::zip(a, b))
-      if (failed(compare(op, otherOp)))
-        return failure();
-    return success();
-  }
 
 private:
   InFlightDiagnostic refuse(Location loc) {
@@ -81,8 +66,9 @@ private:
            });
   }
 
-  LogicalResult markArgument(BlockArgument a, BlockArgument b) {
-    matching[a] = b;
+  LogicalResult differ(Location loc, const Twine &why) override { return refuse(loc) << why; }
+
+  LogicalResult visitArgument(BlockArgument a, BlockArgument b) override {
     auto type = cast<RankedTensorType>(a.getType()),
          otherType = cast<RankedTensorType>(b.getType());
     for (int64_t dim = 0; dim < type.getRank(); ++dim) {
@@ -108,36 +94,10 @@ private:
     return success();
   }
 
-  LogicalResult compare(Operation &a, Operation &b) {
-    if (a.getName() != b.getName() || getOpId(&a) != getOpId(&b) ||
-        a.getNumOperands() != b.getNumOperands() || a.getNumResults() != b.getNumResults() ||
-        a.getNumRegions() || b.getNumRegions())
-      return refuse(a) << "it decides which operations there are (loops are written out)";
-    for (auto [operand, otherOperand] : llvm::zip_equal(a.getOpOperands(), b.getOperands()))
-      if (failed(compareOperand(operand, otherOperand)))
-        return failure();
-    for (auto [number, result] : llvm::enumerate(a.getResults())) {
-      matching[result] = b.getResult(number);
-      if (failed(markResult(a, number, b.getResult(number).getType())))
-        return failure();
-    }
-    return compareAttributes(a, b);
-  }
-
-  /// Constants are compared where they are read: how many there are, and which of them import
-  /// folds, goes by their size.
-  LogicalResult compareOperand(OpOperand &operand, Value otherOperand) {
-    Operation *op = operand.get().getDefiningOp(), *otherOp = otherOperand.getDefiningOp();
-    bool areConstants = op && otherOp && folds.isConstant(op) && folds.isConstant(otherOp);
-    if (areConstants && !matching.contains(operand.get()) && !isa<ConstantOp>(op) &&
-        op->getName() == otherOp->getName() && getOpId(op) == getOpId(otherOp))
-      return compare(*op, *otherOp);
-    if (matching.lookup(operand.get()) == otherOperand)
-      return success();
-    ConstantOp constant = areConstants ? folds.fold(op) : ConstantOp(),
-               otherConstant = areConstants ? folds.fold(otherOp) : ConstantOp();
+  LogicalResult visitConstants(OpOperand &operand, Operation *op, Operation *otherOp) override {
+    ConstantOp constant = folds.fold(op), otherConstant = folds.fold(otherOp);
     if (!constant || !otherConstant)
-      return refuse(*operand.getOwner()) << "it decides what the operation reads";
+      return differ(operand.getOwner()->getLoc(), "it decides what the operation reads");
     if (getOpId(constant).empty())
       ids.name(constant, getOpId(op) + "/folded");
     operand.set(constant);
@@ -161,11 +121,11 @@ private:
       operand.set(own);
     }
     matching[own] = otherConstant;
-    return success(succeeded(markResult(*own, 0, otherConstant.getType())) &&
-                   succeeded(compareAttributes(*own, *otherConstant)));
+    return success(succeeded(visitResult(*own, 0, otherConstant.getType())) &&
+                   succeeded(visitAttributes(*own, *otherConstant)));
   }
 
-  LogicalResult markResult(Operation &op, int64_t number, Type other) {
+  LogicalResult visitResult(Operation &op, int64_t number, Type other) override {
     auto type = cast<RankedTensorType>(op.getResult(number).getType());
     auto otherType = cast<RankedTensorType>(other);
     if (type.getRank() != otherType.getRank())
@@ -188,7 +148,7 @@ private:
     return success();
   }
 
-  LogicalResult compareAttributes(Operation &a, Operation &b) {
+  LogicalResult visitAttributes(Operation &a, Operation &b) override {
     for (NamedAttribute attribute : b.getAttrDictionary())
       if (!a.hasAttr(attribute.getName()))
         return refuse(a) << "it decides the attribute '" << attribute.getName() << "' of "
@@ -205,7 +165,7 @@ private:
       } else if (auto slice = dyn_cast<SliceOp>(a); slice && name == "starts") {
         if (failed(compareStarts(slice, cast<SliceOp>(b))))
           return failure();
-      } else if (!isa<ConstantOp>(a) || name != "autopar.id") {
+      } else if (name != "autopar.id") {
         return refuse(a) << "it decides the attribute '" << name << "' of " << a.getName();
       }
     }
@@ -269,16 +229,13 @@ private:
     return llvm::all_of(cast<ArrayAttr>(constant->getAttr(kDecidesAttribute)), isProduct);
   }
 
-  func::FuncOp function, other;
   const VaryingExtent &extent;
   Builder builder;
   UniqueIds ids;
   VaryingNumbers numbers;
-  FoldedConstants folds;
   /// By a constant and that of the other model which it is where an operation reads it.
   DenseMap<std::pair<Operation *, Operation *>, ConstantOp> constants;
   DenseMap<Operation *, DictionaryAttr> unmarkedConstants;
-  DenseMap<Value, Value> matching;
 };
 
 } // namespace
@@ -287,5 +244,5 @@ LogicalResult mlir::autopar::markVarying(ModuleOp module, ModuleOp other,
                                          const VaryingExtent &extent) {
   return Comparison(module.lookupSymbol<func::FuncOp>("main"),
                     other.lookupSymbol<func::FuncOp>("main"), extent)
-      .run();
+      .walk();
 }

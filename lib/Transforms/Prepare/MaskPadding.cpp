@@ -191,7 +191,8 @@ private:
         window != rule.windows.end())
       return slide(operand, rule, *window, varying);
     // Only in a softmax it does not matter at which place something stands.
-    if (factor.behind == BehindEnd::Nothing || (varying.tail > 0 && !isa<SoftmaxOp>(op)))
+    bool isSomewhere = varying.tail > 0 || !varying.isAllOf(operand.get());
+    if (factor.behind == BehindEnd::Nothing || (isSomewhere && !isa<SoftmaxOp>(op)))
       return refuseToVary(op, varying.extent)
              << "needs to know where dimension " << varying.dim << " ends";
     bool isZero =
@@ -245,12 +246,10 @@ private:
     for (OpOperand &operand : op->getOpOperands())
       for (auto [dim, factors] : llvm::enumerate(rule.operands[operand.getOperandNumber()])) {
         auto place = static_cast<int64_t>(dim);
-        bool isTold = llvm::any_of(dims.of(operand.get()),
-                                   [&](const Varying &own) { return own.dim == place; });
         bool passes = llvm::all_of(factors, [&](int64_t factor) {
           return rule.factors[factor].kind == FactorKind::PassThrough;
         });
-        if (repeated.contains({operand.get(), place}) && !isTold && !passes)
+        if (repeated.contains({operand.get(), place}) && !isTold(operand.get(), place) && !passes)
           return mlir::emitError(op->getLoc())
                  << "an extent cannot vary: " << op->getName() << " combines dimension " << dim
                  << " of what is repeated along it";
@@ -258,11 +257,17 @@ private:
     return success();
   }
 
+  /// Whether it is known where a dimension ends.
+  bool isTold(Value value, int64_t dim) const {
+    return llvm::any_of(dims.of(value), [&](const Varying &own) { return own.dim == dim; });
+  }
+
   /// Results vary where the two imports differ, and nowhere else. What is made from nothing does as
   /// they say.
   LogicalResult settle(Operation *op) {
     size_t expected = 0, found = 0;
-    for (Attribute each : entriesOf(op->getAttr(kVariesAttribute))) {
+    ArrayRef<Attribute> entries = entriesOf(op->getAttr(kVariesAttribute));
+    for (Attribute each : entries) {
       auto entry = cast<DictionaryAttr>(each);
       auto extent = entry.getAs<StringAttr>("extent");
       Value result = op->getResult(numberIn(entry, "result"));
@@ -278,8 +283,12 @@ private:
       bool repeats = repeatsAlong(result, dim);
       if (repeats)
         repeated.insert({result, dim});
-      bool hasOther = llvm::any_of(list, [&](const Varying &varying) {
-        return varying.dim == dim && varying.extent != extent;
+      // What two extents make together has no end of one of them.
+      bool hasOther = llvm::any_of(entries, [&](Attribute another) {
+        auto other = cast<DictionaryAttr>(another);
+        return numberIn(other, "dim") == dim &&
+               numberIn(other, "result") == numberIn(entry, "result") &&
+               other.getAs<StringAttr>("extent") != extent;
       });
       if (!isKnown && !hasOther && isa<ConstantOp, IotaOp, BroadcastOp, SliceOp>(op))
         dims.add(result, {extent, dim, size, times});
@@ -424,6 +433,11 @@ private:
 
   LogicalResult markResults() {
     for (OpOperand &operand : block.getTerminator()->getOpOperands()) {
+      for (int64_t dim = 0; dim < typeOf(operand.get()).getRank(); ++dim)
+        if (repeated.contains({operand.get(), dim}) && !isTold(operand.get(), dim))
+          return mlir::emitError(block.getTerminator()->getLoc())
+                 << "an extent cannot vary: nothing tells where dimension " << dim << " of output "
+                 << operand.getOperandNumber() << " ends, which several extents decide";
       for (const Varying &varying : dims.of(operand.get()))
         if (!varying.isAllOf(operand.get()))
           return refuseToVary(block.getTerminator(), varying.extent)

@@ -7,6 +7,16 @@
 using namespace mlir;
 using namespace mlir::autopar;
 
+/// By how much the start of a slice moves with a step of an extent.
+static int64_t movesBy(SliceOp slice, const Varying &varying) {
+  for (Attribute each : entriesOf(slice->getAttr(kMovesAttribute)))
+    if (auto entry = cast<DictionaryAttr>(each);
+        numberIn(entry, "dim") == varying.dim &&
+        entry.getAs<StringAttr>("extent") == varying.extent)
+      return numberIn(entry, "times", 1);
+  return 0;
+}
+
 LogicalResult MovedPositions::follow(SliceOp slice) {
   bool moves = false;
   for (const Varying &varying : dims.of(slice.getInput())) {
@@ -29,6 +39,10 @@ LogicalResult MovedPositions::follow(SliceOp slice) {
       return refuseToVary(slice, varying.extent)
              << "reads " << varying.size - start << " positions before the end of dimension " << dim
              << ", and there are at least " << least;
+    else if (movesHere && !varies &&
+             start - dims.stepsOf(varying) * movesBy(slice, varying) + size > least)
+      return refuseToVary(slice, varying.extent)
+             << "moves slower along dimension " << dim << " than it ends";
     else if (!movesHere && !varies && start + size > least)
       return refuseToVary(slice, varying.extent)
              << "reads position " << start + size - 1 << " of dimension " << dim

@@ -14,11 +14,12 @@ public:
   Statistics(NormalizeOp op, ArrayRef<Varying> along, Type element, PaddingMask &mask)
       : op(op), along(along), mask(mask), b(mask.builder, op) {
     mask.standBefore(op);
-    double fixed = 1;
+    double each = 1; // positions for each of an extent's
     for (int64_t dim : op.getDims())
-      if (llvm::none_of(along, [&](const Varying &varying) { return varying.dim == dim; }))
-        fixed *= static_cast<double>(op.getType().getDimSize(dim));
-    count = mask.number(mask.builder.getFloatAttr(element, fixed), op, "count");
+      each *= static_cast<double>(op.getType().getDimSize(dim));
+    for (const Varying &varying : along)
+      each /= static_cast<double>(varying.size);
+    count = mask.number(mask.builder.getFloatAttr(element, each), op, "count");
     for (const Varying &varying : along) {
       Value fewer = mask.missing(varying.extent, varying.pace, op);
       auto size = mask.builder.getI64IntegerAttr(varying.size);
@@ -54,9 +55,9 @@ LogicalResult mlir::autopar::normalizeToEnd(NormalizeOp op, VaryingDims &dims, P
   for (const Varying &varying : dims.of(op.getInput())) {
     if (!llvm::is_contained(op.getDims(), varying.dim))
       continue;
-    if (!varying.isAllOf(op.getInput()))
+    if (varying.tail > 0)
       return refuseToVary(op, varying.extent)
-             << "normalizes dimension " << varying.dim << ", of which it is a part";
+             << "normalizes dimension " << varying.dim << ", in which something stands behind it";
     along.push_back(varying);
   }
   Operation *before = op->getPrevNode();

@@ -69,10 +69,10 @@ public:
   /// A copy: others may be added while it is walked.
   VaryingList of(Value value) const { return known.lookup(value); }
   void add(Value value, Varying varying);
+  /// From the least of an extent to its most.
+  int64_t stepsOf(const Varying &varying) const { return steps.lookup(varying.extent); }
   /// Positions of a dimension that may be missing at most, and that there are at least.
-  int64_t mostMissing(const Varying &varying) const {
-    return steps.lookup(varying.extent) * varying.pace;
-  }
+  int64_t mostMissing(const Varying &varying) const { return stepsOf(varying) * varying.pace; }
   int64_t least(const Varying &varying) const { return varying.size - mostMissing(varying); }
   /// What `kVaryingAttribute` says of a value; null where nothing varies.
   ArrayAttr describe(Value value) const;

@@ -141,12 +141,14 @@ std::optional<Following> VaryingNumbers::clampOf(DenseElementsAttr ours,
 static double numberOf(DenseElementsAttr splat) {
   if (isa<FloatType>(splat.getElementType()))
     return splat.getSplatValue<APFloat>().convertToDouble();
-  return static_cast<double>(splat.getSplatValue<APInt>().getSExtValue());
+  auto value = splat.getSplatValue<APInt>();
+  return splat.getElementType().isUnsignedInteger() ? static_cast<double>(value.getZExtValue())
+                                                    : static_cast<double>(value.getSExtValue());
 }
 
 std::optional<NumberRule> VaryingNumbers::ruleOf(DenseElementsAttr oursSplat,
                                                  DenseElementsAttr theirsSplat) const {
-  if (!oursSplat.isSplat() || !theirsSplat.isSplat())
+  if (!oursSplat.isSplat() || !theirsSplat.isSplat() || oursSplat.getElementType().isInteger(1))
     return std::nullopt;
   double ours = numberOf(oursSplat), theirs = numberOf(theirsSplat);
   bool isFloat = isa<FloatType>(oursSplat.getElementType());

@@ -51,7 +51,7 @@ public:
                                 int64_t steps) const;
 
   /// The rule by which the extent, or a dimension that follows it, decides the one number that each
-  /// holds. Each has one coefficient, so that two values tell whether it holds.
+  /// holds. Each has one coefficient, which two values tell, if it is one of these.
   std::optional<NumberRule> ruleOf(DenseElementsAttr ours, DenseElementsAttr theirs) const;
 
 private:
