@@ -12,6 +12,20 @@ void VaryingNumbers::add(Following dimension) {
     following.push_back(dimension);
 }
 
+double VaryingNumbers::numberOf(DenseElementsAttr splat) {
+  if (isa<FloatType>(splat.getElementType()))
+    return splat.getSplatValue<APFloat>().convertToDouble();
+  auto value = splat.getSplatValue<APInt>();
+  return splat.getElementType().isUnsignedInteger() ? static_cast<double>(value.getZExtValue())
+                                                    : static_cast<double>(value.getSExtValue());
+}
+
+APInt VaryingNumbers::bitsAt(DenseElementsAttr values, int64_t index) {
+  if (isa<FloatType>(values.getElementType()))
+    return (values.value_begin<APFloat>() + index).operator*().bitcastToAPInt();
+  return *(values.value_begin<APInt>() + index);
+}
+
 bool VaryingNumbers::agreeInCommon(DenseElementsAttr ours, DenseElementsAttr theirs) {
   auto type = cast<RankedTensorType>(ours.getType()),
        other = cast<RankedTensorType>(theirs.getType());
@@ -26,9 +40,7 @@ bool VaryingNumbers::agreeInCommon(DenseElementsAttr ours, DenseElementsAttr the
     int64_t index = 0;
     for (auto [position, size] : llvm::zip_equal(place, extents))
       index = index * size + position;
-    if (isa<FloatType>(values.getElementType()))
-      return (values.value_begin<APFloat>() + index).operator*().bitcastToAPInt();
-    return *(values.value_begin<APInt>() + index);
+    return bitsAt(values, index);
   };
   while (true) {
     if (at(ours, type.getShape()) != at(theirs, other.getShape()))
@@ -70,9 +82,7 @@ public:
 private:
   APInt at(int64_t i, int64_t row, int64_t j) const {
     int64_t index = (i * size + row) * inner + j;
-    if (isa<FloatType>(values.getElementType()))
-      return (values.value_begin<APFloat>() + index).operator*().bitcastToAPInt();
-    return *(values.value_begin<APInt>() + index);
+    return VaryingNumbers::bitsAt(values, index);
   }
 
   DenseElementsAttr values;
@@ -136,14 +146,6 @@ std::optional<Following> VaryingNumbers::clampOf(DenseElementsAttr ours,
     if (std::min(a, least) != std::min(b, least))
       return std::nullopt;
   return Following{last, growth};
-}
-
-static double numberOf(DenseElementsAttr splat) {
-  if (isa<FloatType>(splat.getElementType()))
-    return splat.getSplatValue<APFloat>().convertToDouble();
-  auto value = splat.getSplatValue<APInt>();
-  return splat.getElementType().isUnsignedInteger() ? static_cast<double>(value.getZExtValue())
-                                                    : static_cast<double>(value.getSExtValue());
 }
 
 std::optional<NumberRule> VaryingNumbers::ruleOf(DenseElementsAttr oursSplat,

@@ -38,6 +38,11 @@ public:
   /// A dimension that follows the extent.
   void add(Following dimension);
 
+  /// The one number that a constant holds.
+  static double numberOf(DenseElementsAttr splat);
+  /// An element, in row-major order, as bits.
+  static APInt bitsAt(DenseElementsAttr values, int64_t index);
+
   /// Whether both hold the same wherever both have a position.
   static bool agreeInCommon(DenseElementsAttr ours, DenseElementsAttr theirs);
 

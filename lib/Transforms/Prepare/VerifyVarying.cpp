@@ -4,7 +4,6 @@
 #include "VaryingDims.h"
 #include "VaryingNumbers.h"
 
-#include "autopar/Dialect/AutoPar/IR/ConstantFolding.h"
 #include "autopar/Transforms/VaryingExtents.h"
 
 #include <cmath>
@@ -99,7 +98,17 @@ private:
     return ArrayRef<int64_t>(shape) == given ? op.getOperand(0) : Value();
   }
 
-  LogicalResult visitArgument(BlockArgument, BlockArgument) override { return success(); }
+  LogicalResult visitArgument(BlockArgument argument, BlockArgument otherArgument) override {
+    SmallVector<int64_t> shape(typeOf(argument).getShape());
+    for (Attribute each :
+         entriesOf(function.getArgAttr(argument.getArgNumber(), kVaryingAttribute))) {
+      auto entry = cast<DictionaryAttr>(each);
+      shape[numberIn(entry, "dim")] -= numberIn(entry, "step", 1) * missingOf(entry);
+    }
+    return ArrayRef<int64_t>(shape) == typeOf(otherArgument).getShape()
+               ? success()
+               : LogicalResult(refuse(argument.getLoc()) << "an input has another shape");
+  }
 
   LogicalResult visitResult(Operation &op, int64_t number, Type other) override {
     auto otherType = cast<RankedTensorType>(other);
@@ -187,14 +196,8 @@ private:
     return isMoved(ends, clamped, ours, theirs);
   }
 
-  static double numberOf(DenseElementsAttr splat) {
-    return isa<FloatType>(splat.getElementType())
-               ? splat.getSplatValue<APFloat>().convertToDouble()
-               : static_cast<double>(splat.getSplatValue<APInt>().getSExtValue());
-  }
-
   double decidedAt(ConstantOp constant, DenseElementsAttr atMost) const {
-    double expected = numberOf(atMost);
+    double expected = VaryingNumbers::numberOf(atMost);
     for (Attribute each : entriesOf(constant->getAttr(kDecidesAttribute))) {
       auto entry = cast<DictionaryAttr>(each);
       StringRef rule = entry.getAs<StringAttr>("rule").getValue();
@@ -209,7 +212,7 @@ private:
   }
 
   static bool isNear(double expected, DenseElementsAttr splat) {
-    double found = numberOf(splat);
+    double found = VaryingNumbers::numberOf(splat);
     Type element = splat.getElementType();
     double precision = !isa<FloatType>(element)               ? 0
                        : element.getIntOrFloatBitWidth() < 32 ? 1e-2
@@ -223,11 +226,6 @@ private:
                DenseElementsAttr theirs) const {
     ArrayRef<int64_t> shape = cast<RankedTensorType>(ours.getType()).getShape(),
                       otherShape = cast<RankedTensorType>(theirs.getType()).getShape();
-    auto bits = [](DenseElementsAttr values, int64_t index) {
-      if (isa<FloatType>(values.getElementType()))
-        return (values.value_begin<APFloat>() + index).operator*().bitcastToAPInt();
-      return *(values.value_begin<APInt>() + index);
-    };
     for (int64_t flat = 0; flat < theirs.getNumElements(); ++flat) {
       SmallVector<int64_t> place(shape.size());
       for (int64_t dim = shape.size(), rest = flat; dim-- > 0; rest /= otherShape[dim])
@@ -244,7 +242,7 @@ private:
       int64_t index = 0;
       for (auto [position, size] : llvm::zip_equal(place, shape))
         index = index * size + position;
-      APInt expected = bits(ours, index);
+      APInt expected = VaryingNumbers::bitsAt(ours, index);
       if (less)
         expected -= less;
       if (clamped) {
@@ -253,7 +251,7 @@ private:
         if (expected.getSExtValue() > last)
           expected = APInt(expected.getBitWidth(), last, /*isSigned=*/true);
       }
-      if (expected != bits(theirs, flat))
+      if (expected != VaryingNumbers::bitsAt(theirs, flat))
         return false;
     }
     return true;
