@@ -24,28 +24,44 @@ struct Reason {
   std::string text;
 };
 
+/// Keeps the first error while it lives, and says nothing.
+class FirstError {
+public:
+  explicit FirstError(MLIRContext &context)
+      : handler(&context, [this](Diagnostic &diagnostic) {
+          if (!reason && diagnostic.getSeverity() == DiagnosticSeverity::Error)
+            reason = Reason{diagnostic.getLocation(), diagnostic.str()};
+          return success();
+        }) {}
+
+  std::optional<Reason> reason;
+
+private:
+  ScopedDiagnosticHandler handler;
+};
+
 /// A copy of `module` in which what follows the extent is written down; or the first reason why
 /// not.
 FailureOr<OwningOpRef<ModuleOp>> mark(ModuleOp module, StringRef path, ImportOptions import,
                                       const VaryingExtent &extent, MLIRContext &context,
                                       std::optional<Reason> &reason) {
-  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
-    if (!reason && diagnostic.getSeverity() == DiagnosticSeverity::Error)
-      reason = Reason{diagnostic.getLocation(), diagnostic.str()};
-    return success();
-  });
+  FirstError error(context);
+  auto stop = [&] {
+    reason = error.reason;
+    return failure();
+  };
   import.bindings[extent.name.str()] = extent.other;
   FailureOr<OwningOpRef<ModuleOp>> other = importOnnx(path, import, context);
   if (failed(other)) {
-    if (reason)
-      reason->text = ("'" + extent.name + "' cannot vary: where it is " + Twine(extent.other) +
-                      ", the model is refused: " + reason->text)
-                         .str();
-    return failure();
+    if (error.reason)
+      error.reason->text = ("'" + extent.name + "' cannot vary: where it is " +
+                            Twine(extent.other) + ", the model is refused: " + error.reason->text)
+                               .str();
+    return stop();
   }
   OwningOpRef<ModuleOp> copy(module.clone());
   if (failed(markVarying(*copy, **other, extent)))
-    return failure();
+    return stop();
   return copy;
 }
 
@@ -91,6 +107,7 @@ std::vector<MissingSteps> pointsToVerify(const ImportOptions &import) {
   return {points.begin(), points.end()};
 }
 
+/// Whether what is marked in `module` holds where so many steps are missing.
 LogicalResult verify(ModuleOp module, StringRef path, ImportOptions import,
                      const MissingSteps &missing, MLIRContext &context) {
   std::string where;
@@ -102,12 +119,10 @@ LogicalResult verify(ModuleOp module, StringRef path, ImportOptions import,
   std::string reason;
   FailureOr<OwningOpRef<ModuleOp>> other = failure();
   {
-    ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
-      if (reason.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
-        reason = diagnostic.str();
-      return success();
-    });
+    FirstError error(context);
     other = importOnnx(path, import, context);
+    if (error.reason)
+      reason = error.reason->text;
   }
   if (failed(other))
     return mlir::emitError(module.getLoc())

@@ -28,8 +28,8 @@ class Subject(NamedTuple):
         return self.model._replace(bind={**self.model.bind, **{name: most for name, (_, most, _) in self.ranges.items()}})
 
 
-#: Of package_models: the ranges of the dimensions that vary, by their place in the one input.
-PACKAGED = {"ocr-det": {2: (64, 640, 32), 3: (64, 640, 32)}, "ocr-v6-det": {2: (64, 640, 32), 3: (64, 640, 32)}, "ocr-rec": {0: (1, 4, 1), 3: (32, 320, 8)}}
+#: Of package_models: the ranges of batch, height and width, by their place among the extents that are bound.
+PACKAGED = {"ocr-det": {-2: (64, 640, 32), -1: (64, 640, 32)}, "ocr-v6-det": {-2: (64, 640, 32), -1: (64, 640, 32)}, "ocr-rec": {0: (1, 4, 1), -1: (32, 320, 8)}}
 
 
 def subjects(folder: pathlib.Path) -> Iterator[Subject]:
@@ -41,9 +41,7 @@ def subjects(folder: pathlib.Path) -> Iterator[Subject]:
         yield Subject(Model(f"{name}, 4 layers, 8x128", path, {}), text)
     for model in package_models.packages(folder, only=list(PACKAGED)):
         names = list(model.bind)
-        ranges = PACKAGED[model.path.stem]
-        places = {0: 0, 2: len(names) - 2, 3: len(names) - 1}  # the second of four dimensions is fixed, or the third, too
-        yield Subject(model, {names[places[place]]: each for place, each in ranges.items()})
+        yield Subject(model, {names[place]: each for place, each in PACKAGED[model.path.stem].items()})
 
 
 def cases() -> Iterator[Dict[str, Any]]:

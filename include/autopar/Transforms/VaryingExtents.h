@@ -32,6 +32,9 @@ constexpr llvm::StringLiteral kClampedAttribute = "autopar.clamped";
 /// of a dimension, which shrinks by `step` where the extent does by a step, stands at its end (the
 /// positions of a reflection, how much of a window is inside), less by `less` for each step.
 constexpr llvm::StringLiteral kEndsAttribute = "autopar.ends";
+/// All that say of operations what follows an extent.
+constexpr llvm::StringLiteral kMarks[] = {kVariesAttribute, kMovesAttribute, kDecidesAttribute,
+                                          kClampedAttribute, kEndsAttribute};
 
 /// An extent that varies, and the two values of it at which a model was imported.
 struct VaryingExtent {

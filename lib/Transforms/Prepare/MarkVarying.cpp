@@ -156,8 +156,7 @@ private:
     for (NamedAttribute attribute : a.getAttrDictionary()) {
       StringRef name = attribute.getName();
       Attribute theirs = b.getAttr(name);
-      if (attribute.getValue() == theirs || name == kVariesAttribute || name == kMovesAttribute ||
-          name == kDecidesAttribute || name == kClampedAttribute || name == kEndsAttribute)
+      if (attribute.getValue() == theirs || llvm::is_contained(kMarks, name))
         continue;
       if (auto constant = dyn_cast<ConstantOp>(a); constant && name == "value") {
         if (failed(compareConstants(constant, cast<ConstantOp>(b))))

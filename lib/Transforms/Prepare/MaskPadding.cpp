@@ -48,9 +48,8 @@ public:
     for (Operation *op : operations) {
       if (failed(visit(op)))
         return failure();
-      for (StringRef name : {kVariesAttribute, kMovesAttribute, kDecidesAttribute,
-                             kClampedAttribute, kEndsAttribute})
-        op->removeAttr(name);
+      for (StringRef mark : kMarks)
+        op->removeAttr(mark);
     }
     for (Operation *op : llvm::reverse(operations))
       if (isOpTriviallyDead(op)) // something else took its place

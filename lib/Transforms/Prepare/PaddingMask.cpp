@@ -153,17 +153,18 @@ Value PaddingMask::masked(Value value, ArrayRef<Varying> varying, Value behind, 
 
 Value PaddingMask::masked(Value value, const Varying &varying, ReductionKind reduction,
                           Operation *root) {
-  auto [of, identity, other] = masks.lookup(value);
-  Type element = mlir::cast<RankedTensorType>(value.getType()).getElementType();
+  Attribute filled =
+      identityOf(reduction, mlir::cast<RankedTensorType>(value.getType()).getElementType());
   standBefore(root);
+  Value behind = number(filled, root, "identity");
   // Where a mask of another dimension is filled with the same, one stands in for both.
-  bool isBoth = of && other.dim != varying.dim && identity == identityOf(reduction, element);
-  SmallVector<Varying, 2> both{varying};
-  if (isBoth)
-    both.insert(varying.dim < other.dim ? both.end() : both.begin(), other);
-  Attribute filled = identityOf(reduction, element);
-  Value result = masked(isBoth ? of : value, both, number(filled, root, "identity"), root);
-  if (!isBoth)
-    masks.try_emplace(result, Mask{value, filled, varying});
+  Mask other = masks.lookup(value);
+  if (other.of && other.varying.dim != varying.dim && other.filled == filled) {
+    bool isFirst = varying.dim < other.varying.dim;
+    return masked(other.of, {isFirst ? varying : other.varying, isFirst ? other.varying : varying},
+                  behind, root);
+  }
+  Value result = masked(value, ArrayRef(varying), behind, root);
+  masks.try_emplace(result, Mask{value, filled, varying});
   return result;
 }
