@@ -15,6 +15,7 @@
 #include "autopar/Training/Metrics.h"
 #include "autopar/Training/MixedPrecision.h"
 #include "autopar/Training/Optimizers.h"
+#include "autopar/Training/ParameterMatrices.h"
 #include "autopar/Training/StepSignature.h"
 #include "autopar/Training/UpdateFormulas.h"
 
@@ -46,8 +47,11 @@ struct Trained {
   BlockArgument argument;
   std::string name;
   bool decays = true;
-  Value gradient;
+  Value gradient = {};
   double rateScale = 1; ///< of the learning rate
+  const Optimizer *optimizer = nullptr;
+  ParameterMatrix matrix = {}; ///< where the optimizer is that of matrices
+  SmallVector<Value> state = {};
 };
 
 class StepBuilder {
@@ -66,9 +70,9 @@ public:
     Result<Call> optimizerCall = Call::parse("optimizer", optimizerText.str());
     if (!optimizerCall)
       return refuse(optimizerCall.status());
-    Result<std::unique_ptr<Optimizer>> optimizer = makeOptimizer(*optimizerCall);
-    if (!optimizer)
-      return refuse(optimizer.status());
+    Result<Optimizers> optimizers = makeOptimizers(*optimizerCall);
+    if (!optimizers)
+      return refuse(optimizers.status());
     std::optional<LearningRateSchedule> schedule;
     if (!scheduleText.empty()) {
       Result<LearningRateSchedule> parsed = LearningRateSchedule::parse(scheduleText.str());
@@ -84,6 +88,9 @@ public:
     }
     if (!(clipNorm >= 0))
       return function.emitError() << "clip-norm: expected a positive number, got " << clipNorm;
+    llvm::MapVector<BlockArgument, ParameterMatrix> matrices;
+    if (optimizers->ofMatrices)
+      matrices = innerMatrices(function);
     Result<Loss> loss = buildLoss(function, *terms);
     if (!loss)
       return refuse(loss.status());
@@ -99,7 +106,8 @@ public:
     results.push_back({loss->value, "loss", true, true, true});
     results.append(metrics);
     clip();
-    update(optimizerCall->name, **optimizer, schedule);
+    chooseOptimizers(*optimizers, matrices);
+    update(*optimizers->others, schedule);
     enter("update");
     finish();
     return success();
@@ -193,7 +201,7 @@ private:
           function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), "autopar.trainable");
       if (!mark)
         continue;
-      trained.push_back({argument, nameOfArgument(argument), mark.getValue() == "decay", {}});
+      trained.push_back({argument, nameOfArgument(argument), mark.getValue() == "decay"});
       values.push_back(argument);
     }
     if (trained.empty())
@@ -323,18 +331,44 @@ private:
     return addArgument(function, RankedTensorType::get({}, element), "control." + word, mark);
   }
 
-  void update(StringRef optimizerName, const Optimizer &optimizer,
-              const std::optional<LearningRateSchedule> &schedule) {
+  /// For matrices that of their own.
+  void chooseOptimizers(const Optimizers &optimizers,
+                        const llvm::MapVector<BlockArgument, ParameterMatrix> &matrices) {
+    int64_t chosen = 0;
+    for (Trained &parameter : trained) {
+      auto matrix = matrices.find(parameter.argument);
+      bool isMatrix = matrix != matrices.end();
+      parameter.optimizer = isMatrix ? optimizers.ofMatrices.get() : optimizers.others.get();
+      if (isMatrix)
+        parameter.matrix = matrix->second;
+      parameter.rateScale *= parameter.optimizer->rateScale;
+      chosen += isMatrix;
+    }
+    if (optimizers.ofMatrices)
+      emitRemark(function.getLoc())
+          << optimizers.ofMatrices->name << " updates " << chosen << " matrices, "
+          << optimizers.others->name << " the other " << trained.size() - chosen << " parameters";
+  }
+
+  void addState() {
     SmallVector<Type> types;
     SmallVector<std::string> names;
     for (const Trained &parameter : trained)
-      for (StringRef state : optimizer.stateNames()) {
+      for (StringRef state : parameter.optimizer->keptNames()) {
         types.push_back(parameter.argument.getType());
         names.push_back(parameter.name + "/" + state.str());
       }
-    SmallVector<Value> kept(addArguments(function, types, names, donated()));
-    size_t keptEach = optimizer.stateNames().size();
-    donateTrained(kept, keptEach);
+    ArrayRef<BlockArgument> left = addArguments(function, types, names, donated());
+    for (Trained &parameter : trained) {
+      size_t count = parameter.optimizer->keptNames().size();
+      parameter.state.assign(left.begin(), left.begin() + count);
+      left = left.drop_front(count);
+    }
+  }
+
+  void update(const Optimizer &optimizer, const std::optional<LearningRateSchedule> &schedule) {
+    addState();
+    donateTrained();
     BlockArgument rate = control("learning_rate", builder.getF64Type());
     function.setArgAttr(rate.getArgNumber(), "autopar.initial",
                         builder.getF64FloatAttr(optimizer.learningRate));
@@ -348,26 +382,32 @@ private:
     // Skipped steps are no steps of the optimizer.
     if (scaling)
       count = b.sub(count, b.cast(LossScaling::skippedSteps(scalingState), builder.getF64Type()));
-    std::map<double, SmallVector<Value>> shared; ///< by the scale of the rate
+    std::map<std::pair<const Optimizer *, double>, SmallVector<Value>> shared; ///< by rate's scale
+    auto sharedBy = [&](const Trained &parameter) -> SmallVector<Value> & {
+      return shared[{parameter.optimizer, parameter.rateScale}];
+    };
     for (const Trained &parameter : trained)
-      if (SmallVector<Value> &group = shared[parameter.rateScale]; group.empty())
-        group = optimizer.shared(
+      if (SmallVector<Value> &group = sharedBy(parameter); group.empty())
+        group = parameter.optimizer->shared(
             b, parameter.rateScale == 1 ? rateNow : b.scale(rateNow, parameter.rateScale), count);
     nameNew("optimizer");
     SmallVector<StepResult> told = std::exchange(results, {});
     SmallVector<StepResult> states;
-    UpdateFormulas formulas(function, optimizerName, optimizer);
-    for (auto [number, parameter] : llvm::enumerate(trained)) {
+    UpdateFormulas formulas(function);
+    for (const Trained &parameter : trained) {
       Operation *before = lastOp();
-      UpdateOp next =
-          formulas.apply(b, parameter.argument, parameter.gradient,
-                         ArrayRef(kept).slice(number * keptEach, keptEach),
-                         shared[parameter.rateScale], {clipFactor, isFinite}, parameter.decays);
-      nameNew(parameter.name + "/update", next, before);
-      results.push_back({next.getResult(0), parameter.name});
-      for (auto [value, name] : llvm::zip_equal(next.getResults().drop_front(),
-                                                ArrayRef(names).slice(number * keptEach, keptEach)))
-        states.push_back({value, name});
+      SmallVector<Value> next = formulas.apply(b, *parameter.optimizer,
+                                               {parameter.argument,
+                                                parameter.gradient,
+                                                parameter.state,
+                                                sharedBy(parameter),
+                                                {clipFactor, isFinite},
+                                                parameter.decays,
+                                                parameter.matrix});
+      nameNew(parameter.name + "/update", next[0].getDefiningOp(), before);
+      results.push_back({next[0], parameter.name});
+      for (auto [value, state] : llvm::zip_equal(ArrayRef(next).drop_front(), parameter.state))
+        states.push_back({value, nameOfArgument(cast<BlockArgument>(state))});
     }
     for (StepResult &state : ownState)
       if (isFinite)
@@ -419,14 +459,13 @@ private:
   }
 
   /// What is kept of a parameter has its shape, outside as well.
-  void donateTrained(ArrayRef<Value> kept, size_t keptEach) {
+  void donateTrained() {
     auto attributes = SignatureAttributes::ofArguments(function);
     for (const Trained &parameter : trained) {
       unsigned number = parameter.argument.getArgNumber();
-      Attribute shape = attributes.get(number, kModelShapeAttribute);
-      for (Value state : kept.take_front(shape ? keptEach : 0))
-        attributes.set(cast<BlockArgument>(state).getArgNumber(), kModelShapeAttribute, shape);
-      kept = kept.drop_front(keptEach);
+      if (Attribute shape = attributes.get(number, kModelShapeAttribute))
+        for (Value state : parameter.state)
+          attributes.set(cast<BlockArgument>(state).getArgNumber(), kModelShapeAttribute, shape);
       attributes.set(number, donated().getName(), donated().getValue());
       attributes.set(number, "autopar.name", builder.getStringAttr(parameter.name));
     }

@@ -11,10 +11,11 @@ using ::autopar::Call;
 using ::autopar::Result;
 
 Result<LearningRateSchedule> LearningRateSchedule::parse(const std::string &text) {
-  static constexpr std::pair<StringLiteral, Kind> kinds[] = {{"constant", Kind::Constant},
-                                                             {"linear", Kind::Linear},
-                                                             {"cosine", Kind::Cosine},
-                                                             {"inverse_sqrt", Kind::InverseSqrt}};
+  static constexpr std::pair<StringLiteral, Kind> kinds[] = {
+      {"constant", Kind::Constant},       {"linear", Kind::Linear},
+      {"cosine", Kind::Cosine},           {"polynomial", Kind::Polynomial},
+      {"wsd", Kind::WarmupStableDecay},   {"step", Kind::Step},
+      {"inverse_sqrt", Kind::InverseSqrt}};
   Result<Call> call = Call::parse("lr-schedule", text);
   if (!call)
     return call.status();
@@ -32,41 +33,71 @@ Result<LearningRateSchedule> LearningRateSchedule::parse(const std::string &text
   LearningRateSchedule schedule;
   schedule.kind = *found;
   schedule.warmup = call->take("warmup", 0);
-  bool ends = schedule.kind == Kind::Linear || schedule.kind == Kind::Cosine;
-  if (ends) {
+  if (schedule.ends()) {
     schedule.steps = call->take("steps", 0);
     schedule.least = call->take("min", 0);
   }
+  double decay = 0;
+  if (schedule.kind == Kind::WarmupStableDecay)
+    decay = call->take("decay", 0);
+  if (schedule.kind == Kind::Polynomial)
+    schedule.power = call->take("power", 2);
+  if (schedule.kind == Kind::Step) {
+    schedule.every = call->take("every", 0);
+    schedule.factor = call->take("factor", 0.1);
+  }
   AUTOPAR_RETURN_IF_ERROR(call->checkAllTaken());
   auto isCount = [](double number) { return number >= 0 && number == std::floor(number); };
-  auto positionOf = [&](const char *key) {
+  auto expected = [&](const char *key, const std::string &what) {
     auto option = call->options.find(key);
-    return option == call->options.end() ? call->namePosition : option->second.position;
+    return call->errorAt(option == call->options.end() ? call->namePosition
+                                                       : option->second.position,
+                         "expected " + what);
   };
+  auto isPositive = [](double number) { return number > 0 && std::isfinite(number); };
   if (!isCount(schedule.warmup) || (schedule.kind == Kind::InverseSqrt && schedule.warmup < 1))
-    return call->errorAt(positionOf("warmup"), "expected a number of warm-up steps");
-  if (ends && (!isCount(schedule.steps) || schedule.steps <= schedule.warmup))
-    return call->errorAt(positionOf("steps"), "expected steps=N, more than the warm-up");
+    return expected("warmup", "a number of warm-up steps");
+  if (schedule.ends() && (!isCount(schedule.steps) || schedule.steps <= schedule.warmup))
+    return expected("steps", "steps=N, more than the warm-up");
+  if (schedule.kind == Kind::WarmupStableDecay &&
+      (!isCount(decay) || decay < 1 || decay > schedule.steps - schedule.warmup))
+    return expected("decay", "decay=N, some of the steps behind the warm-up");
   if (!(schedule.least >= 0) || !std::isfinite(schedule.least))
-    return call->errorAt(positionOf("min"), "expected a rate that is not negative");
+    return expected("min", "a rate that is not negative");
+  if (!isPositive(schedule.power))
+    return expected("power", "a power above 0");
+  if (schedule.kind == Kind::Step && (!isCount(schedule.every) || schedule.every < 1))
+    return expected("every", "every=N, a number of steps");
+  if (!isPositive(schedule.factor))
+    return expected("factor", "a factor above 0");
+  schedule.begin =
+      schedule.kind == Kind::WarmupStableDecay ? schedule.steps - decay : schedule.warmup;
   return schedule;
 }
 
+bool LearningRateSchedule::ends() const {
+  return kind == Kind::Linear || kind == Kind::Cosine || kind == Kind::Polynomial ||
+         kind == Kind::WarmupStableDecay;
+}
+
+Value LearningRateSchedule::partLeft(FormulaBuilder &b, Value count) const {
+  Value progress = b.scale(b.shift(count, -begin), 1 / (steps - begin));
+  progress = b.binary(BinaryKind::Min, progress, b.splatLike(progress, 1));
+  progress = b.binary(BinaryKind::Max, progress, b.splatLike(progress, 0));
+  if (kind == Kind::Cosine)
+    return b.shift(b.scale(b.unary(UnaryKind::Cos, b.scale(progress, std::numbers::pi)), 0.5), 0.5);
+  Value left = b.shift(b.scale(progress, -1), 1);
+  return kind == Kind::Polynomial ? b.binary(BinaryKind::Pow, left, b.splatLike(left, power))
+                                  : left;
+}
+
 Value LearningRateSchedule::rate(FormulaBuilder &b, Value base, Value count) const {
-  auto least = [&](Value x, double number) {
-    return b.binary(BinaryKind::Min, x, b.splatLike(x, number));
-  };
   Value rate = base;
-  if (kind == Kind::Linear || kind == Kind::Cosine) {
-    // From 0 in the last warm-up step to 1 in step number `steps`.
-    Value progress = b.scale(b.shift(count, -warmup), 1 / (steps - warmup));
-    progress = b.binary(BinaryKind::Max, least(progress, 1), b.splatLike(progress, 0));
-    Value left =
-        kind == Kind::Linear
-            ? b.shift(b.scale(progress, -1), 1)
-            : b.shift(b.scale(b.unary(UnaryKind::Cos, b.scale(progress, std::numbers::pi)), 0.5),
-                      0.5);
-    rate = b.shift(b.mul(b.shift(base, -this->least), left), this->least);
+  if (ends()) {
+    rate = b.shift(b.mul(b.shift(base, -least), partLeft(b, count)), least);
+  } else if (kind == Kind::Step) {
+    Value times = b.unary(UnaryKind::Floor, b.div(b.shift(count, -1), b.splatLike(count, every)));
+    rate = b.mul(base, b.binary(BinaryKind::Pow, b.splatLike(times, factor), times));
   } else if (kind == Kind::InverseSqrt) {
     Value later = b.binary(BinaryKind::Max, count, b.splatLike(count, warmup));
     rate = b.mul(base, b.unary(UnaryKind::Sqrt, b.div(b.splatLike(later, warmup), later)));

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The formulas of losses. Cross entropy is built from a maximum, a sum and the logits alone, and
-// brings its own derivative exp(x - logsumexp) - target: nothing of the size of the logits has to
-// be kept for the way back, and the classes may be sharded.
+// The formulas of losses. Those of classes are built from a maximum, a sum and the logits alone,
+// and bring their own derivative exp(x - logsumexp) - target: nothing of the size of the logits has
+// to be kept for the way back, and the classes may be sharded.
 #include "autopar/Training/Losses.h"
 
 #include "TargetFormulas.h"
 
 #include "llvm/ADT/StringExtras.h"
+
+#include <cmath>
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -29,7 +31,10 @@ public:
       if (row.name != call.name)
         continue;
       AUTOPAR_RETURN_IF_ERROR(checkTwoArguments());
-      return (this->*row.build)();
+      Result<Loss> loss = (this->*row.build)();
+      AUTOPAR_RETURN_IF_ERROR(loss.status());
+      AUTOPAR_RETURN_IF_ERROR(call.checkAllTaken());
+      return loss;
     }
     return call.errorAt(call.namePosition,
                         "unknown loss; expected " + llvm::join(knownLosses(), ", ") +
@@ -48,34 +53,45 @@ private:
 
   static ArrayRef<Row> rows() {
     static const Row all[] = {{"softmax_cross_entropy", &LossBuilder::crossEntropy},
+                              {"soft_cross_entropy", &LossBuilder::softCrossEntropy},
+                              {"distillation", &LossBuilder::distillation},
                               {"negative_log_likelihood", &LossBuilder::negativeLogLikelihood},
                               {"binary_cross_entropy", &LossBuilder::binaryCrossEntropy},
+                              {"binary_focal", &LossBuilder::binaryFocal},
                               {"mean_squared_error", &LossBuilder::meanSquaredError},
-                              {"mse", &LossBuilder::meanSquaredError}};
+                              {"mse", &LossBuilder::meanSquaredError},
+                              {"mean_absolute_error", &LossBuilder::meanAbsoluteError},
+                              {"mae", &LossBuilder::meanAbsoluteError},
+                              {"huber", &LossBuilder::huber},
+                              {"smooth_l1", &LossBuilder::smoothL1}};
     return all;
   }
+
+  //===-- classes -----------------------------------------------------------------------===//
 
   Result<Loss> crossEntropy() {
     Result<Classes> classes = this->classes();
     if (!classes)
       return classes.status();
     Classes &c = *classes;
-    double smoothing = call.take("label_smoothing", 0);
-    if (smoothing < 0 || smoothing > 1)
-      return call.errorAt(call.options["label_smoothing"].position,
-                          "expected label_smoothing between 0 and 1");
-    AUTOPAR_RETURN_IF_ERROR(call.checkAllTaken());
+    double smoothing = call.take("label_smoothing", 0), normalizing = call.take("z_loss", 0);
+    AUTOPAR_RETURN_IF_ERROR(checkRange("label_smoothing", smoothing, 0, 1));
+    AUTOPAR_RETURN_IF_ERROR(checkRange("z_loss", normalizing, 0));
     double every = smoothing / c.count();
-    Value top = ReduceOp::create(builder, b.loc, ReduceKind::Max, c.x, c.dims);
-    Value shifted = b.sub(c.x, b.unreduce(top, c.type, c.dims));
-    Value sum = b.sum(b.unary(UnaryKind::Exp, shifted), c.dims);
-    Value logSum = b.add(top, b.unary(UnaryKind::Log, sum));
+    Value logSum = logSumExp(c.x, c.dims);
     Value expected = b.scale(b.sum(b.where(c.isLabel, c.x), c.dims), 1 - smoothing);
     if (smoothing > 0)
       expected = b.add(expected, b.scale(b.sum(c.x, c.dims), every));
+    Value rows = b.sub(logSum, expected);
+    // Zoph et al., "ST-MoE: designing stable and transferable sparse expert models", 2022.
+    if (normalizing > 0)
+      rows = b.add(rows, b.scale(b.square(logSum), normalizing));
     Loss loss;
-    loss.value = total(ofKeptRows(c, b.mul(b.sub(logSum, expected), c.weights)));
-    Value probability = b.unary(UnaryKind::Exp, b.sub(c.x, b.unreduce(logSum, c.type, c.dims)));
+    loss.value = total(ofKeptRows(c, b.mul(rows, c.weights)));
+    Value probability = softmax(c.x, logSum, c.dims);
+    if (normalizing > 0)
+      probability = b.mul(probability,
+                          b.unreduce(b.shift(b.scale(logSum, 2 * normalizing), 1), c.type, c.dims));
     Value wanted =
         b.select(c.isLabel, b.splat(c.type, 1 - smoothing + every), b.splat(c.type, every));
     Value slope =
@@ -84,31 +100,167 @@ private:
     return loss;
   }
 
+  /// sum(t) log(sum(exp(x))) - sum(t x).
+  Result<Loss> softCrossEntropy() {
+    auto scores = scoresOf();
+    if (!scores)
+      return scores.status();
+    auto [x, wanted, dims, each] = *scores;
+    Value logSum = logSumExp(x, dims), all = b.sum(wanted, dims);
+    Value rows = b.sub(b.mul(logSum, all), b.sum(b.mul(wanted, x), dims));
+    Value expected = b.mul(softmax(x, logSum, dims), b.unreduce(all, b.typeOf(x), dims));
+    return Loss{b.scale(total(rows), each), {{x, b.scale(b.sub(expected, wanted), each)}}};
+  }
+
+  /// Hinton, Vinyals and Dean, "Distilling the knowledge in a neural network", 2015: the divergence
+  /// of softened probabilities, times the square of the temperature.
+  Result<Loss> distillation() {
+    double temperature = call.take("temperature", 1);
+    AUTOPAR_RETURN_IF_ERROR(checkAbove0("temperature", temperature));
+    auto scores = scoresOf();
+    if (!scores)
+      return scores.status();
+    auto [logits, teacher, dims, each] = *scores;
+    Value x = b.scale(logits, 1 / temperature), y = b.scale(teacher, 1 / temperature);
+    Value logSum = logSumExp(x, dims), logSumY = logSumExp(y, dims);
+    Value wanted = softmax(y, logSumY, dims);
+    Value rows = b.add(b.sum(b.mul(wanted, b.sub(y, x)), dims), b.sub(logSum, logSumY));
+    Value slope = b.scale(b.sub(softmax(x, logSum, dims), wanted), each * temperature);
+    return Loss{b.scale(total(rows), each * temperature * temperature), {{logits, slope}}};
+  }
+
   Result<Loss> negativeLogLikelihood() {
     Result<Classes> classes = this->classes();
     if (!classes)
       return classes.status();
-    AUTOPAR_RETURN_IF_ERROR(call.checkAllTaken());
     Value expected = b.sum(b.where(classes->isLabel, classes->x), classes->dims);
     return Loss{
         b.unary(UnaryKind::Neg, total(ofKeptRows(*classes, b.mul(expected, classes->weights)))),
         {}};
   }
 
-  Result<Loss> meanSquaredError() {
+  /// Scores of classes beside what is wanted of each, and the weight of a row.
+  struct Scores {
+    Value x, wanted;
+    SmallVector<int64_t> dims; ///< the axis
+    double each;
+  };
+  Result<Scores> scoresOf() {
     auto both = pairOf();
     if (!both)
       return both.status();
-    return Loss{meanOfAll(b.square(b.sub(both->first, both->second))), {}};
+    RankedTensorType type = b.typeOf(both->first);
+    Result<int64_t> axis = classAxis(type);
+    if (!axis)
+      return axis.status();
+    auto rows =
+        static_cast<double>(type.getNumElements() / std::max<int64_t>(type.getDimSize(*axis), 1));
+    return Scores{both->first, both->second, {*axis}, 1 / std::max(rows, 1.0)};
   }
 
-  /// softplus(x) - x t.
-  Result<Loss> binaryCrossEntropy() {
+  /// No power overflows.
+  Value logSumExp(Value x, ArrayRef<int64_t> dims) {
+    Value top = ReduceOp::create(builder, b.loc, ReduceKind::Max, x, dims);
+    Value shifted = b.sub(x, b.unreduce(top, b.typeOf(x), dims));
+    return b.add(top, b.unary(UnaryKind::Log, b.sum(b.unary(UnaryKind::Exp, shifted), dims)));
+  }
+  Value softmax(Value x, Value logSum, ArrayRef<int64_t> dims) {
+    return b.unary(UnaryKind::Exp, b.sub(x, b.unreduce(logSum, b.typeOf(x), dims)));
+  }
+
+  //===-- numbers -----------------------------------------------------------------------===//
+
+  Result<Loss> meanSquaredError() {
+    return meanOf([&](Value distance) { return b.square(distance); });
+  }
+
+  Result<Loss> meanAbsoluteError() {
+    return meanOf([&](Value distance) { return b.unary(UnaryKind::Abs, distance); });
+  }
+
+  /// Huber, "Robust estimation of a location parameter", 1964.
+  Result<Loss> huber() {
+    double delta = call.take("delta", 1);
+    AUTOPAR_RETURN_IF_ERROR(checkAbove0("delta", delta));
+    return meanOf([&](Value distance) { return huber(distance, delta); });
+  }
+
+  /// Girshick, "Fast R-CNN", 2015, as PyTorch has it: the former divided by where it bends.
+  Result<Loss> smoothL1() {
+    double beta = call.take("beta", 1);
+    AUTOPAR_RETURN_IF_ERROR(checkAbove0("beta", beta));
+    return meanOf([&](Value distance) { return b.scale(huber(distance, beta), 1 / beta); });
+  }
+
+  /// m (|d| - m / 2) of m = min(|d|, delta): half a square up to delta, straight behind.
+  Value huber(Value distance, double delta) {
+    Value size = b.unary(UnaryKind::Abs, distance);
+    Value bent = b.binary(BinaryKind::Min, size, b.splatLike(size, delta));
+    return b.mul(bent, b.sub(size, b.scale(bent, 0.5)));
+  }
+
+  Result<Loss> meanOf(function_ref<Value(Value distance)> part) {
     auto both = pairOf();
     if (!both)
       return both.status();
-    Value x = both->first;
-    return Loss{meanOfAll(b.sub(b.unary(UnaryKind::Softplus, x), b.mul(x, both->second))), {}};
+    return Loss{meanOfAll(part(b.sub(both->first, both->second))), {}};
+  }
+
+  //===-- yes or no ---------------------------------------------------------------------===//
+
+  Result<Loss> binaryCrossEntropy() {
+    double positive = call.take("pos_weight", 1);
+    AUTOPAR_RETURN_IF_ERROR(checkAbove0("pos_weight", positive));
+    auto both = pairOf();
+    if (!both)
+      return both.status();
+    return Loss{meanOfAll(crossEntropyOf(both->first, both->second, positive)), {}};
+  }
+
+  /// softplus(x) - x t; errors on what is wanted count `positive` times.
+  Value crossEntropyOf(Value x, Value wanted, double positive) {
+    if (positive == 1)
+      return b.sub(b.unary(UnaryKind::Softplus, x), b.mul(x, wanted));
+    Value missed = b.unary(UnaryKind::Softplus, b.unary(UnaryKind::Neg, x));
+    Value weight = b.shift(b.scale(wanted, positive - 1), 1);
+    return b.add(b.sub(x, b.mul(x, wanted)), b.mul(weight, missed));
+  }
+
+  /// Lin et al., "Focal loss for dense object detection", 2017: alpha_t (1 - p_t)^gamma as the
+  /// weight of each.
+  Result<Loss> binaryFocal() {
+    double alpha = call.take("alpha", 0.25), gamma = call.take("gamma", 2);
+    AUTOPAR_RETURN_IF_ERROR(checkRange("alpha", alpha, 0, 1));
+    AUTOPAR_RETURN_IF_ERROR(checkRange("gamma", gamma, 1));
+    auto both = pairOf();
+    if (!both)
+      return both.status();
+    auto [x, wanted] = *both;
+    Value p = b.unary(UnaryKind::Sigmoid, x);
+    Value wrong = b.sub(b.add(p, wanted), b.scale(b.mul(p, wanted), 2));
+    wrong = b.binary(BinaryKind::Max, wrong, b.splatLike(wrong, 0));
+    Value weight = b.binary(BinaryKind::Pow, wrong, b.splatLike(wrong, gamma));
+    weight = b.mul(weight, b.shift(b.scale(wanted, 2 * alpha - 1), 1 - alpha));
+    return Loss{meanOfAll(b.mul(weight, crossEntropyOf(x, wanted, 1))), {}};
+  }
+
+  //===-- options -----------------------------------------------------------------------===//
+
+  Status checkAbove0(const std::string &key, double number) {
+    if (number > 0 && std::isfinite(number))
+      return Status::ok();
+    return call.errorAt(call.options[key].position,
+                        "expected " + key + " to be finite and above 0");
+  }
+
+  Status checkRange(const std::string &key, double number, int least, int most = 0) {
+    bool isBounded = most > least;
+    if (number >= least && std::isfinite(number) && (!isBounded || number <= most))
+      return Status::ok();
+    std::string range = isBounded
+                            ? "between " + std::to_string(least) + " and " + std::to_string(most)
+                            : "to be finite and at least " + std::to_string(least);
+    return call.errorAt(call.options[key].position, "expected " + key + " " + range);
   }
 };
 } // namespace

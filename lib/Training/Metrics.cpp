@@ -29,7 +29,10 @@ public:
       if (row.name != call.name)
         continue;
       AUTOPAR_RETURN_IF_ERROR(checkTwoArguments());
-      return (this->*row.build)();
+      Result<Value> value = (this->*row.build)();
+      AUTOPAR_RETURN_IF_ERROR(value.status());
+      AUTOPAR_RETURN_IF_ERROR(call.checkAllTaken());
+      return value;
     }
     if (!llvm::is_contained(knownLosses(), call.name))
       return call.errorAt(call.namePosition, "unknown metric; expected " + known +
@@ -47,9 +50,7 @@ private:
 
   static ArrayRef<Row> rows() {
     static const Row all[] = {{"accuracy", &MetricBuilder::accuracy},
-                              {"binary_accuracy", &MetricBuilder::binaryAccuracy},
-                              {"mean_absolute_error", &MetricBuilder::meanAbsoluteError},
-                              {"mae", &MetricBuilder::meanAbsoluteError}};
+                              {"binary_accuracy", &MetricBuilder::binaryAccuracy}};
     return all;
   }
 
@@ -67,7 +68,6 @@ private:
       return call.errorAt(call.options["top"].position, "expected top to be one of 1 to " +
                                                             std::to_string(c.count()) +
                                                             ", the number of classes,");
-    AUTOPAR_RETURN_IF_ERROR(call.checkAllTaken());
     Value own = b.unreduce(b.sum(b.where(c.isLabel, c.x), c.dims), c.type, c.dims);
     Value isBefore = oneWhere(b.compare(ComparePredicate::Lt, c.number, c.label), c.type);
     Value isAhead = b.select(b.compare(ComparePredicate::Gt, c.x, own), b.splat(c.type, 1),
@@ -87,13 +87,6 @@ private:
         oneWhere(b.compare(ComparePredicate::Gt, x, b.splatLike(x, threshold)), b.typeOf(x));
     Value is = oneWhere(b.compare(ComparePredicate::Gt, wanted, b.splatLike(x, 0.5)), b.typeOf(x));
     return meanOfAll(oneWhere(b.compare(ComparePredicate::Eq, says, is), b.typeOf(x)));
-  }
-
-  Result<Value> meanAbsoluteError() {
-    auto both = pairOf();
-    if (!both)
-      return both.status();
-    return meanOfAll(b.unary(UnaryKind::Abs, b.sub(both->first, both->second)));
   }
 };
 

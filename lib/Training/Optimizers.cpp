@@ -3,6 +3,9 @@
 // compared with.
 #include "autopar/Training/Optimizers.h"
 
+#include "Muon.h"
+#include "UpdateRules.h"
+
 #include "autopar/Base/AverageName.h"
 
 #include <cmath>
@@ -15,20 +18,9 @@ using ::autopar::Status;
 
 namespace {
 
-/// a + t (b - a)
-Value interpolate(FormulaBuilder &b, Value from, Value to, double t) {
-  return b.add(from, b.scale(b.sub(to, from), t));
-}
-
 /// The gradient with the derivative of decay / 2 * |parameter|^2.
 Value withPenalty(FormulaBuilder &b, Value gradient, Value parameter, double decay) {
   return decay == 0 ? gradient : b.add(gradient, b.scale(parameter, decay));
-}
-
-/// The parameter shrunk by rate * decay (Loshchilov and Hutter, "Decoupled weight decay
-/// regularization", 2019).
-Value decayed(FormulaBuilder &b, Value parameter, Value rate, double decay) {
-  return decay == 0 ? parameter : b.mul(parameter, b.shift(b.scale(rate, -decay), 1));
 }
 
 /// Sutskever et al., "On the importance of initialization and momentum in deep learning", 2013.
@@ -115,7 +107,9 @@ struct Averaging : Optimizer {
 
   Averaging(std::unique_ptr<Optimizer> optimizer, double kept)
       : inner(std::move(optimizer)), kept(kept) {
+    name = inner->name;
     learningRate = inner->learningRate;
+    rateScale = inner->rateScale;
     weightDecay = inner->weightDecay;
   }
 
@@ -138,66 +132,92 @@ struct Averaging : Optimizer {
     next.push_back(b.add(state.back(), b.mul(b.sub(next[0], state.back()), shared.back())));
     return next;
   }
+  const Preconditioner *preconditioner() const override { return inner->preconditioner(); }
 };
 
-std::unique_ptr<Optimizer> makeSgd(Call &call, double momentum) {
+using OptimizerPtr = std::unique_ptr<Optimizer>;
+
+Optimizers makeSgd(Call &call, double momentum) {
   auto sgd = std::make_unique<Sgd>();
   sgd->learningRate = call.take("lr", 0.01);
   sgd->momentum = call.take("momentum", momentum);
   sgd->nesterov = call.take("nesterov", 0) != 0;
   sgd->weightDecay = call.take("weight_decay", 0);
-  return sgd;
+  return {std::move(sgd), nullptr};
 }
 
-std::unique_ptr<Optimizer> makeAdam(Call &call, bool decoupled) {
+std::unique_ptr<Adam> makeAdam(Call &call, bool decoupled, double beta2, double decay) {
   auto adam = std::make_unique<Adam>();
   adam->decoupled = decoupled;
   adam->learningRate = call.take("lr", 1e-3);
   adam->beta1 = call.take("beta1", 0.9);
-  adam->beta2 = call.take("beta2", 0.999);
+  adam->beta2 = call.take("beta2", beta2);
   adam->epsilon = call.take("eps", 1e-8);
-  adam->weightDecay = call.take("weight_decay", decoupled ? 0.01 : 0);
+  adam->weightDecay = call.take("weight_decay", decay);
   return adam;
 }
 
-std::unique_ptr<Optimizer> makeAdagrad(Call &call) {
+Optimizers makeAdagrad(Call &call) {
   auto adagrad = std::make_unique<Adagrad>();
   adagrad->learningRate = call.take("lr", 0.01);
   adagrad->epsilon = call.take("eps", 1e-10);
   adagrad->weightDecay = call.take("weight_decay", 0);
-  return adagrad;
+  return {std::move(adagrad), nullptr};
 }
 
-std::unique_ptr<Optimizer> makeLion(Call &call) {
+Optimizers makeLion(Call &call) {
   auto lion = std::make_unique<Lion>();
   lion->learningRate = call.take("lr", 1e-4);
   lion->beta1 = call.take("beta1", 0.9);
   lion->beta2 = call.take("beta2", 0.99);
   lion->weightDecay = call.take("weight_decay", 0);
-  return lion;
+  return {std::move(lion), nullptr};
+}
+
+Optimizers makeMuonAndAdamW(Call &call) {
+  OptimizerPtr muon = makeMuon(call);
+  auto adamw = makeAdam(call, true, 0.95, muon->weightDecay);
+  adamw->name = "adamw";
+  double rate = call.take("adamw_lr", muon->learningRate);
+  if (rate != muon->learningRate)
+    adamw->rateScale = rate / muon->learningRate;
+  return {std::move(adamw), std::move(muon)};
 }
 
 struct Row {
   StringLiteral name;
-  std::unique_ptr<Optimizer> (*make)(Call &);
+  Optimizers (*make)(Call &);
 };
 const Row rows[] = {{"sgd", [](Call &call) { return makeSgd(call, 0); }},
                     {"momentum", [](Call &call) { return makeSgd(call, 0.9); }},
-                    {"adam", [](Call &call) { return makeAdam(call, false); }},
-                    {"adamw", [](Call &call) { return makeAdam(call, true); }},
+                    {"adam",
+                     [](Call &call) -> Optimizers {
+                       return {makeAdam(call, false, 0.999, 0), nullptr};
+                     }},
+                    {"adamw",
+                     [](Call &call) -> Optimizers {
+                       return {makeAdam(call, true, 0.999, 0.01), nullptr};
+                     }},
                     {"adagrad", makeAdagrad},
-                    {"lion", makeLion}};
+                    {"lion", makeLion},
+                    {"muon", makeMuonAndAdamW}};
 
 /// Betas, momentum and what an average keeps are fractions, everything else is finite and not
 /// negative.
-Status checkRanges(const Call &call, const Optimizer &optimizer) {
+Status checkRanges(const Call &call, const Optimizers &optimizers) {
   for (const auto &[key, option] : call.options) {
+    auto expected = [&](const std::string &what) {
+      return call.errorAt(option.position, "expected " + key + what);
+    };
     bool fraction = key == "momentum" || key == "ema" || StringRef(key).starts_with("beta");
     if (!(option.number >= 0) || !std::isfinite(option.number) || (fraction && option.number >= 1))
-      return call.errorAt(option.position,
-                          "expected " + key +
-                              (fraction ? " in [0, 1)" : " to be finite and not negative"));
-    if (key == "nesterov" && option.number != 0 && optimizer.stateNames().empty())
+      return expected(fraction ? " in [0, 1)" : " to be finite and not negative");
+    if (key == "steps" &&
+        (option.number < 1 || option.number > 20 || option.number != std::floor(option.number)))
+      return expected(" to be a whole number from 1 to 20");
+    if (key == "adamw_lr" && !std::isfinite(optimizers.others->rateScale))
+      return expected(" beside an lr above 0, of which it is a part");
+    if (key == "nesterov" && option.number != 0 && optimizers.others->stateNames().empty())
       return call.errorAt(option.position, "expected momentum=N for nesterov to look ahead along");
   }
   return Status::ok();
@@ -205,7 +225,14 @@ Status checkRanges(const Call &call, const Optimizer &optimizer) {
 
 } // namespace
 
-Result<std::unique_ptr<Optimizer>> mlir::autopar::makeOptimizer(Call &call) {
+SmallVector<StringRef> Optimizer::keptNames() const {
+  const Preconditioner *before = preconditioner();
+  SmallVector<StringRef> names = before ? before->stateNames() : SmallVector<StringRef>();
+  names.append(stateNames());
+  return names;
+}
+
+Result<Optimizers> mlir::autopar::makeOptimizers(Call &call) {
   std::string known;
   for (const Row &row : rows) {
     known += (known.empty() ? "" : ", ") + row.name.str();
@@ -213,13 +240,17 @@ Result<std::unique_ptr<Optimizer>> mlir::autopar::makeOptimizer(Call &call) {
       continue;
     if (!call.arguments.empty())
       return call.errorAt(call.namePosition, call.name + " takes options (lr=0.1) only,");
-    std::unique_ptr<Optimizer> optimizer = row.make(call);
+    Optimizers optimizers = row.make(call);
     double ema = call.take("ema", 0);
     AUTOPAR_RETURN_IF_ERROR(call.checkAllTaken());
-    AUTOPAR_RETURN_IF_ERROR(checkRanges(call, *optimizer));
-    if (ema == 0)
-      return optimizer;
-    return std::unique_ptr<Optimizer>(std::make_unique<Averaging>(std::move(optimizer), ema));
+    AUTOPAR_RETURN_IF_ERROR(checkRanges(call, optimizers));
+    for (OptimizerPtr *optimizer : {&optimizers.others, &optimizers.ofMatrices}) {
+      if (*optimizer && (*optimizer)->name.empty())
+        (*optimizer)->name = call.name;
+      if (*optimizer && ema != 0)
+        *optimizer = std::make_unique<Averaging>(std::move(*optimizer), ema);
+    }
+    return optimizers;
   }
   return call.errorAt(call.namePosition, "unknown optimizer; expected " + known);
 }

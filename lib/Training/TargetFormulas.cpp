@@ -6,6 +6,8 @@
 #include "autopar/Training/StepSignature.h"
 #include "autopar/Transforms/InputLimits.h"
 
+#include <cmath>
+
 using namespace mlir;
 using namespace mlir::autopar;
 using ::autopar::Call;
@@ -63,6 +65,15 @@ Result<Value> TargetFormulas::target(const std::string &name, RankedTensorType t
                         text(argument.getType()));
     return Value(argument);
   }
+  for (auto [i, value] : llvm::enumerate(returns->getOperands())) {
+    auto attribute = function.getResultAttrOfType<StringAttr>(i, "autopar.name");
+    if (!attribute || attribute.getValue() != name)
+      continue;
+    if (value.getType() != type)
+      return call.error("expected the output \"" + name + "\" to be " + text(type) + ", it is " +
+                        text(value.getType()));
+    return value;
+  }
   return Value(addArgument(function, type, name));
 }
 
@@ -87,30 +98,37 @@ Result<TargetFormulas::Classes> TargetFormulas::classes() {
   RankedTensorType given = b.typeOf(c.logits);
   c.x = b.cast(c.logits, wide(given));
   c.type = b.typeOf(c.x);
-  auto axis = static_cast<int64_t>(call.take("axis", -1));
-  axis += axis < 0 ? given.getRank() : 0;
-  if (axis < 0 || axis >= given.getRank())
-    return call.error("\"" + call.arguments[0] + "\" is " + text(given) + " and has no such axis");
-  c.dims = {axis};
+  Result<int64_t> axis = classAxis(given);
+  if (!axis)
+    return axis.status();
+  c.dims = {*axis};
   SmallVector<int64_t> rows(given.getShape());
-  rows.erase(rows.begin() + axis);
+  rows.erase(rows.begin() + *axis);
   Result<Value> labels =
       target(call.arguments[1], RankedTensorType::get(rows, builder.getI64Type()));
   if (!labels)
     return labels.status();
   RankedTensorType numbers = given.clone(builder.getI32Type());
-  c.number = IotaOp::create(builder, b.loc, numbers, axis);
+  c.number = IotaOp::create(builder, b.loc, numbers, *axis);
   c.label = b.unreduce(b.cast(*labels, builder.getI32Type()), numbers, c.dims);
   c.isLabel = b.compare(ComparePredicate::Eq, c.number, c.label);
   double leftOut = call.take("ignore_index", ignored);
   std::optional<int64_t> exception;
   if (!std::isnan(leftOut))
     exception = static_cast<int64_t>(leftOut);
-  limitInput(*labels, 0, given.getDimSize(axis) - 1, exception);
+  limitInput(*labels, 0, given.getDimSize(*axis) - 1, exception);
   if (!std::isnan(leftOut))
     c.isKept = b.compare(ComparePredicate::Ne, *labels, b.splatLike(*labels, leftOut));
   c.weights = rowWeights(c.isKept, RankedTensorType::get(rows, c.type.getElementType()));
   return c;
+}
+
+Result<int64_t> TargetFormulas::classAxis(RankedTensorType type) {
+  double axis = call.take("axis", -1);
+  axis += axis < 0 ? static_cast<double>(type.getRank()) : 0;
+  if (axis < 0 || axis >= static_cast<double>(type.getRank()) || axis != std::floor(axis))
+    return call.error("\"" + call.arguments[0] + "\" is " + text(type) + " and has no such axis");
+  return static_cast<int64_t>(axis);
 }
 
 Type TargetFormulas::wide(RankedTensorType type) {
@@ -150,7 +168,6 @@ Result<std::pair<Value, Value>> TargetFormulas::pairOf() {
   Result<Value> wanted = target(call.arguments[1], b.typeOf(*prediction));
   if (!wanted)
     return wanted.status();
-  AUTOPAR_RETURN_IF_ERROR(call.checkAllTaken());
   Type element = wide(b.typeOf(*prediction));
   return std::pair<Value, Value>(b.cast(*prediction, element), b.cast(*wanted, element));
 }

@@ -40,6 +40,8 @@ protected:
     int64_t count() const { return type.getDimSize(dims[0]); }
   };
   ::autopar::Result<Classes> classes();
+  /// The axis of `type` along which classes lie.
+  ::autopar::Result<int64_t> classAxis(RankedTensorType type);
 
   /// The widened result and target, of one shape.
   ::autopar::Result<std::pair<Value, Value>> pairOf();
@@ -58,6 +60,7 @@ protected:
 
 private:
   ::autopar::Result<Value> floats(Value value, const std::string &name);
+  /// An input, an output or what becomes an input, of `type`.
   ::autopar::Result<Value> target(const std::string &name, RankedTensorType type);
   Type wide(RankedTensorType type);
   Value rowWeights(Value isKept, RankedTensorType type);

@@ -1,18 +1,57 @@
 // SPDX-License-Identifier: Apache-2.0
-// See the header. The numbers of a formula: parameter, gradient, state, what the optimizer shares,
-// clip factor, whether the step counts.
+// See the header. The numbers of a formula: what is kept, gradient, what the optimizer shares, clip
+// factor, whether the step counts.
 #include "autopar/Training/UpdateFormulas.h"
+
+#include "autopar/Training/MixedPrecision.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
 
-UpdateFormulas::UpdateFormulas(func::FuncOp function, StringRef name, const Optimizer &optimizer)
-    : symbols(function->getParentOp()), name(name), optimizer(optimizer) {}
+UpdateFormulas::UpdateFormulas(func::FuncOp function) : symbols(function->getParentOp()) {
+  if (auto precision = function->getAttrOfType<TypeAttr>(kPrecisionAttribute))
+    narrow = cast<FloatType>(precision.getValue());
+}
 
-UpdateOp UpdateFormulas::apply(FormulaBuilder &b, Value parameter, Value gradient, ValueRange state,
-                               ValueRange shared, UpdateConditions conditions, bool decays) {
-  SmallVector<Value> inputs{parameter, gradient};
-  llvm::append_range(inputs, state);
+SmallVector<Value> UpdateFormulas::apply(FormulaBuilder &b, const Optimizer &optimizer,
+                                         const UpdateInputs &inputs) {
+  Value gradient = inputs.gradient;
+  ValueRange state = inputs.state;
+  UpdateConditions conditions = inputs.conditions;
+  SmallVector<Value> next;
+  if (const Preconditioner *preconditioner = optimizer.preconditioner()) {
+    ValueRange own = state.take_front(preconditioner->stateNames().size());
+    state = state.drop_front(own.size());
+    SmallVector<Type> types(own.getTypes());
+    types.push_back(inputs.parameter.getType());
+    UpdateOp gathered =
+        update(b, optimizer.name + "_direction", false, {own, gradient, {}, conditions}, types,
+               [&](FormulaBuilder &b, ValueRange kept, Value gradient, ValueRange) {
+                 return preconditioner->gather(b, gradient, kept);
+               });
+    llvm::append_range(next, gathered.getResults());
+    auto element = cast<FloatType>(getElementTypeOrSelf(inputs.parameter.getType()));
+    gradient =
+        preconditioner->direct(b, next.pop_back_val(), inputs.matrix, narrow ? narrow : element);
+    conditions.clipFactor = nullptr; // the direction follows a clipped gradient
+  }
+  Operands operands{{inputs.parameter}, gradient, inputs.shared, conditions};
+  llvm::append_range(operands.kept, state);
+  UpdateOp updated =
+      update(b, optimizer.name, inputs.decays, operands, ValueRange(operands.kept).getTypes(),
+             [&](FormulaBuilder &b, ValueRange kept, Value gradient, ValueRange shared) {
+               return optimizer.update(b, kept[0], gradient, kept.drop_front(), shared,
+                                       inputs.decays ? optimizer.weightDecay : 0);
+             });
+  next.insert(next.begin(), updated.getResult(0));
+  llvm::append_range(next, updated.getResults().drop_front());
+  return next;
+}
+
+UpdateOp UpdateFormulas::update(FormulaBuilder &b, const Twine &name, bool decays,
+                                const Operands &operands, TypeRange results, Body body) {
+  SmallVector<Value> inputs = operands.kept;
+  inputs.push_back(operands.gradient);
   auto add = [&](Value scalar, Value like) {
     Type element = b.typeOf(like).getElementType();
     Value &known = casts[{scalar, element}];
@@ -20,50 +59,46 @@ UpdateOp UpdateFormulas::apply(FormulaBuilder &b, Value parameter, Value gradien
       known = b.cast(scalar, element);
     inputs.push_back(known);
   };
-  for (Value number : shared)
-    add(number, parameter);
-  if (conditions.clipFactor)
-    add(conditions.clipFactor, gradient);
-  if (conditions.isFinite)
-    inputs.push_back(conditions.isFinite);
+  for (Value number : operands.shared)
+    add(number, operands.kept[0]);
+  if (operands.conditions.clipFactor)
+    add(operands.conditions.clipFactor, operands.gradient);
+  if (operands.conditions.isFinite)
+    inputs.push_back(operands.conditions.isFinite);
   SmallVector<Type> numbers = llvm::map_to_vector(inputs, [](Value input) -> Type {
     return RankedTensorType::get({}, getElementTypeOrSelf(input.getType()));
   });
-  FormulaOp &formula = formulas[{b.builder.getTypeArrayAttr(numbers), decays}];
+  StringAttr symbol = b.builder.getStringAttr(name);
+  FormulaOp &formula = formulas[{symbol, b.builder.getTypeArrayAttr(numbers), decays}];
   if (!formula)
-    formula = build(numbers, state.size(), shared.size(), conditions, decays);
-  SmallVector<Type> types{parameter.getType()};
-  llvm::append_range(types, state.getTypes());
-  return UpdateOp::create(b.builder, b.loc, types, formula.getSymName(), inputs);
+    formula = build(symbol, numbers, operands, body);
+  return UpdateOp::create(b.builder, b.loc, results, formula.getSymName(), inputs);
 }
 
-FormulaOp UpdateFormulas::build(ArrayRef<Type> numbers, size_t states, size_t shared,
-                                UpdateConditions conditions, bool decays) {
+FormulaOp UpdateFormulas::build(StringRef name, ArrayRef<Type> numbers, const Operands &operands,
+                                Body body) {
   Operation *module = symbols.getOp();
   OpBuilder builder(module->getContext());
   auto formula = FormulaOp::create(builder, module->getLoc(), name);
   // Where a look-up meets it first.
   symbols.insert(formula, module->getRegion(0).front().begin());
-  Block &body = formula.getBody().emplaceBlock();
+  Block &block = formula.getBody().emplaceBlock();
   for (Type number : numbers)
-    body.addArgument(number, formula.getLoc());
-  builder.setInsertionPointToEnd(&body);
+    block.addArgument(number, formula.getLoc());
+  builder.setInsertionPointToEnd(&block);
   FormulaBuilder b(builder, formula.getLoc());
-  ValueRange inputs = body.getArguments();
-  Value parameter = inputs[0], gradient = inputs[1];
-  ValueRange old = inputs.slice(2, states);
-  if (conditions.clipFactor)
-    gradient = b.mul(gradient, inputs[2 + states + shared]);
+  ValueRange inputs = block.getArguments();
+  ValueRange kept = inputs.take_front(operands.kept.size());
+  ValueRange shared = inputs.slice(kept.size() + 1, operands.shared.size());
+  Value gradient = inputs[kept.size()];
+  if (operands.conditions.clipFactor)
+    gradient = b.mul(gradient, inputs[kept.size() + 1 + shared.size()]);
   // Of narrow parameters it may be f32.
-  gradient = b.cast(gradient, getElementTypeOrSelf(parameter.getType()));
-  SmallVector<Value> next =
-      optimizer.update(b, parameter, gradient, old, inputs.slice(2 + states, shared),
-                       decays ? optimizer.weightDecay : 0);
-  if (conditions.isFinite) {
-    next[0] = b.select(inputs.back(), next[0], parameter);
-    for (auto [value, before] : llvm::zip_equal(MutableArrayRef<Value>(next).drop_front(), old))
-      value = b.select(inputs.back(), value, before);
-  }
-  YieldOp::create(builder, formula.getLoc(), next);
+  gradient = b.cast(gradient, getElementTypeOrSelf(kept[0].getType()));
+  SmallVector<Value> results = body(b, kept, gradient, shared);
+  if (operands.conditions.isFinite)
+    for (auto [next, before] : llvm::zip(results, kept))
+      next = b.select(inputs.back(), next, before);
+  YieldOp::create(builder, formula.getLoc(), results);
   return formula;
 }

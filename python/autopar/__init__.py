@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .programs import Programs
     from .session import Port, Session, load
     from .tools import find_tool
-    from .training import SGD, Adagrad, Adam, AdamW, Lion, Train
+    from .training import SGD, Adagrad, Adam, AdamW, Lion, Muon, Train
     from .world import World
 
 _PLACES = {
@@ -43,7 +43,7 @@ _PLACES = {
     "load": "session",
     "find_tool": "tools",
     "World": "world",
-    **dict.fromkeys(("Adagrad", "Adam", "AdamW", "Lion", "SGD", "Train"), "training"),
+    **dict.fromkeys(("Adagrad", "Adam", "AdamW", "Lion", "Muon", "SGD", "Train"), "training"),
 }
 __all__ = sorted(_PLACES)
 

@@ -25,7 +25,8 @@ class Optimizer:
         words = []
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value: Any = getattr(self, field.name)
-            words.append(f"{field.name}={_text(value)}")
+            if value is not None:
+                words.append(f"{field.name}={_text(value)}")
         return f"{type(self).__name__.lower()}({', '.join(words)})"
 
 
@@ -82,6 +83,28 @@ class Lion(Optimizer):
     beta1: float = 0.9
     beta2: float = 0.99
     weight_decay: float = 0.0
+    ema: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Muon(Optimizer):
+    """Muon for the matrices of inner products, AdamW with the same weight decay for everything else.
+
+    steps: of the iteration that makes a momentum orthogonal. rms: root mean square of the elements of an update, as
+    Adam's have it; 0: the scale of the original, max(1, out / in) ** 0.5. adamw_lr: None is lr; beta1, beta2 and eps are
+    AdamW's, too.
+    """
+
+    lr: float = 1e-3
+    momentum: float = 0.95
+    nesterov: bool = True
+    steps: int = 5
+    rms: float = 0.2
+    weight_decay: float = 0.1
+    adamw_lr: Optional[float] = None
+    beta1: float = 0.9
+    beta2: float = 0.95
+    eps: float = 1e-8
     ema: float = 0.0
 
 

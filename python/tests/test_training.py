@@ -40,7 +40,7 @@ def torch_losses(gpt2: Example, folder: pathlib.Path, **settings: object) -> Lis
                           heads=4, **settings)
 
 
-OPTIMIZERS = (autopar.SGD(momentum=0.9, nesterov=True), autopar.Adam(), autopar.AdamW(lr=3e-4), autopar.Adagrad(), autopar.Lion())
+OPTIMIZERS = (autopar.SGD(momentum=0.9, nesterov=True), autopar.Adam(), autopar.AdamW(lr=3e-4), autopar.Adagrad(), autopar.Lion(), autopar.Muon())
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda optimizer: type(optimizer).__name__)
@@ -68,6 +68,7 @@ CASES = [
     ("nesterov", "sgd(lr=0.05, momentum=0.9, nesterov=true)", 0.05, 0.0, 0.0),
     ("adagrad", "adagrad(lr=0.01)", 0.01, 0.0, 0.0),
     ("lion", "lion(lr=1e-4, weight_decay=0.1)", 1e-4, 0.1, 0.0),
+    ("muon", "muon(lr=1e-3, weight_decay=0.1)", 1e-3, 0.1, 1.0),
 ]
 
 

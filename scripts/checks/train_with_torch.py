@@ -38,8 +38,42 @@ class Lion(torch.optim.Optimizer):
                 mean.mul_(0.99).add_(weight.grad, alpha=0.01)
 
 
+class Muon(torch.optim.AdamW):
+    """Jordan et al., "Muon: an optimizer for hidden layers" (2024), scaled as Liu et al., "Muon is scalable for LLM training" (2025), for
+    groups marked `inner`; AdamW for the others. As torch.optim.Muon of PyTorch 2.9 and later, but in float32."""
+
+    @torch.no_grad()
+    def step(self):
+        inner = [group for group in self.param_groups if group["inner"]]
+        for weight, group in ((weight, group) for group in inner for weight in group["params"]):
+            mean = self.state[weight].setdefault("mean", torch.zeros_like(weight)).lerp_(weight.grad, 0.05)
+            direction = weight.grad.lerp(mean, 0.95)
+            parts = 3 if weight.shape[1] == 3 * weight.shape[0] else 1  # query, key and value, one by one
+            direction = torch.cat([self.orthogonal(part) for part in direction.chunk(parts, 1)], 1)
+            weight.mul_(1 - group["lr"] * group["weight_decay"]).sub_(direction, alpha=group["lr"])
+        for group in inner:
+            for weight in group["params"]:
+                weight.grad = None
+        super().step()
+
+    @staticmethod
+    def orthogonal(matrix):
+        x = matrix.mT if matrix.shape[0] > matrix.shape[1] else matrix
+        x = x / x.norm().clamp(min=1e-7)
+        for _ in range(5):
+            gram = x @ x.mT
+            x = 3.4445 * x + (-4.775 * gram + 2.0315 * gram @ gram) @ x
+        return 0.2 * max(x.shape) ** 0.5 * (x.mT if matrix.shape[0] > matrix.shape[1] else x)
+
+
 def make_optimizer(weights, settings):
     """The optimizer of the settings; weight decay only where a parameter has two dimensions."""
+    if settings["optimizer"] == "muon":
+        inner = [w for name, w in weights.items() if w.ndim == 2 and ".h." in name]
+        rest = [w for w in weights.values() if not any(w is one for one in inner)]
+        return Muon([{"params": inner, "weight_decay": settings["weight_decay"], "inner": True},
+                     {"params": [w for w in rest if w.ndim >= 2], "weight_decay": settings["weight_decay"], "inner": False},
+                     {"params": [w for w in rest if w.ndim < 2], "weight_decay": 0.0, "inner": False}], settings["lr"], (0.9, 0.95))
     groups = [{"params": [w for w in weights.values() if w.ndim >= 2], "weight_decay": settings["weight_decay"]},
               {"params": [w for w in weights.values() if w.ndim < 2], "weight_decay": 0.0}]
     lr = settings["lr"]

@@ -3,7 +3,7 @@
 // OUTPUT: error: loss "mse(out,target)": the model has no output "out"; its outputs are y, i
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=hinge(y,target)" 2>&1 | FileCheck %s --check-prefix=LOSS
-// LOSS: error: loss "hinge(y,target)": unknown loss; expected softmax_cross_entropy, negative_log_likelihood, binary_cross_entropy, mean_squared_error, mse, or the name of a result that is the loss itself, at character 1
+// LOSS: error: loss "hinge(y,target)": unknown loss; expected softmax_cross_entropy, soft_cross_entropy, distillation, negative_log_likelihood, binary_cross_entropy, binary_focal, mean_squared_error, mse, mean_absolute_error, mae, huber, smooth_l1, or the name of a result that is the loss itself, at character 1
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y)" 2>&1 | FileCheck %s --check-prefix=TARGET
 // TARGET: error: loss "mse(y)": mse takes a result of the model and a target, such as mse(logits, labels); at character 1
@@ -24,7 +24,7 @@
 // BEHIND: error: loss "mse(y,target)*2": expected '+' or nothing more at character 14
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) metrics=f1(y,target)" 2>&1 | FileCheck %s --check-prefix=METRIC
-// METRIC: error: metric "f1(y,target)": unknown metric; expected accuracy, binary_accuracy, mean_absolute_error, mae, softmax_cross_entropy, negative_log_likelihood, binary_cross_entropy, mean_squared_error, mse, or the name of a result of one element, at character 1
+// METRIC: error: metric "f1(y,target)": unknown metric; expected accuracy, binary_accuracy, softmax_cross_entropy, soft_cross_entropy, distillation, negative_log_likelihood, binary_cross_entropy, binary_focal, mean_squared_error, mse, mean_absolute_error, mae, huber, smooth_l1, or the name of a result of one element, at character 1
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) metrics=mae(y,target),mae(y,other)" 2>&1 | FileCheck %s --check-prefix=NAMED
 // NAMED: error: metric "mae(y,other)": there is a "mae" already; give this one a name, as in top5=accuracy(logits, labels, top=5)
@@ -96,7 +96,25 @@
 // ARGUMENT: error: optimizer "sgd(fast)": sgd takes options (lr=0.1) only, at character 1
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=lamb" 2>&1 | FileCheck %s --check-prefix=OPTIMIZER
-// OPTIMIZER: error: optimizer "lamb": unknown optimizer; expected sgd, momentum, adam, adamw, adagrad, lion at character 1
+// OPTIMIZER: error: optimizer "lamb": unknown optimizer; expected sgd, momentum, adam, adamw, adagrad, lion, muon at character 1
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=muon(steps=2.5)" 2>&1 | FileCheck %s --check-prefix=STEPS
+// STEPS: error: optimizer "muon(steps=2.5)": expected steps to be a whole number from 1 to 20 at character 6
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=muon(lr=0,adamw_lr=1)" 2>&1 | FileCheck %s --check-prefix=ADAMWRATE
+// ADAMWRATE: error: optimizer "muon(lr=0,adamw_lr=1)": expected adamw_lr beside an lr above 0, of which it is a part at character 11
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=huber(y,target,delta=0)" 2>&1 | FileCheck %s --check-prefix=DELTA
+// DELTA: error: loss "huber(y,target,delta=0)": expected delta to be finite and above 0 at character 16
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=binary_focal(y,target,gamma=0.5)" 2>&1 | FileCheck %s --check-prefix=GAMMA
+// GAMMA: error: loss "binary_focal(y,target,gamma=0.5)": expected gamma to be finite and at least 1 at character 23
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target,delta=1)" 2>&1 | FileCheck %s --check-prefix=NOOPTION
+// NOOPTION: error: loss "mse(y,target,delta=1)": unknown option "delta"; mse takes none at character 14
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=distillation(y,target,axis=7)" 2>&1 | FileCheck %s --check-prefix=SOFTAXIS
+// SOFTAXIS: error: loss "distillation(y,target,axis=7)": "y" is tensor<{{.*}}> and has no such axis
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="optimizer=sgd" 2>&1 | FileCheck %s --check-prefix=EMPTY
 // EMPTY: error: loss "": expected a name at character 1

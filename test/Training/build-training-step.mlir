@@ -3,10 +3,10 @@
 
 // The step takes and returns parameters and state; the rate and the number of the step are values.
 
-// What happens to an element of a parameter stands in a formula of parameter, gradient, state, rate and clip factor.
+// What happens to an element of a parameter stands in a formula of parameter, state, gradient, rate and clip factor.
 
 // CHECK: autopar.formula @momentum {
-// CHECK-NEXT: ^bb0(%[[P:.*]]: tensor<f32>, %[[G:.*]]: tensor<f32>, %[[V:.*]]: tensor<f32>, %[[R:.*]]: tensor<f32>, %[[C:.*]]: tensor<f32>):
+// CHECK-NEXT: ^bb0(%[[P:.*]]: tensor<f32>, %[[V:.*]]: tensor<f32>, %[[G:.*]]: tensor<f32>, %[[R:.*]]: tensor<f32>, %[[C:.*]]: tensor<f32>):
 // CHECK-NEXT: autopar.binary mul %[[G]], %[[C]]
 // CHECK: autopar.binary sub %[[P]]
 // CHECK-NEXT: autopar.yield
@@ -37,7 +37,7 @@
 // CHECK: autopar.unary sqrt {{.*}} {autopar.id = "clip/unary"
 // CHECK: %[[CLIP:.*]] = autopar.binary min {{.*}} {autopar.id = "clip/binary
 // CHECK: %[[RATE:.*]] = autopar.cast %arg4 {{.*}} : tensor<f64> -> tensor<f32>
-// CHECK: %[[NEW:.*]]:2 = autopar.update @momentum %arg1, {{.*}}, %arg3, %[[RATE]], %[[CLIP]] {autopar.id = "w/update"
+// CHECK: %[[NEW:.*]]:2 = autopar.update @momentum %arg1, %arg3, {{.*}}, %[[RATE]], %[[CLIP]] {autopar.id = "w/update"
 // CHECK: return %[[NEW]]#0, %[[NEW]]#1, %[[LOSS]], {{.*}}, %arg4 : tensor<4x4xf32>, tensor<4x4xf32>, tensor<f32>, tensor<f32>, tensor<f64>
 
 // ADAMW: autopar.formula @adamw {

@@ -27,7 +27,7 @@
 // CHECK: %[[FINITE:.*]] = autopar.compare lt %[[SQUARE]], %[[INF]]
 // CHECK: %[[DONE:.*]] = autopar.cast %[[SKIPPED]] {{.*}} : tensor<i64> -> tensor<f64>
 // CHECK: autopar.binary sub {{.*}}, %[[DONE]]
-// CHECK: %[[W:.*]]:3 = autopar.update @adam %arg1, {{.*}}, %[[MEAN]], {{.*}}, %[[FINITE]] {autopar.id = "w/update"{{.*}}
+// CHECK: %[[W:.*]]:3 = autopar.update @adam %arg1, %[[MEAN]], {{.*}}, %[[FINITE]] {autopar.id = "w/update"{{.*}}
 // CHECK: autopar.binary max {{.*}} : tensor<i64>
 // CHECK: return %[[W]]#0, %[[W]]#1, %[[W]]#2
 

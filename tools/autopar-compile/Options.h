@@ -123,12 +123,12 @@ struct Options {
       cl::value_desc("[name=]accuracy(...),..."), cl::cat(category)};
   cl::opt<std::string> optimizer{
       "optimizer",
-      cl::desc("sgd, momentum, adam, adamw, adagrad or lion, with options: adamw(lr=3e-4)"),
+      cl::desc("sgd, momentum, adam, adamw, adagrad, lion or muon, with options: adamw(lr=3e-4)"),
       cl::cat(category)};
   cl::opt<std::string> schedule{
       "lr-schedule",
-      cl::desc(
-          "constant, linear, cosine or inverse_sqrt: cosine(warmup=100, steps=2000, min=3e-5)"),
+      cl::desc("constant, linear, cosine, polynomial, wsd, step or inverse_sqrt: "
+               "cosine(warmup=100, steps=2000, min=3e-5)"),
       cl::cat(category)};
   cl::opt<double> clipNorm{"clip-norm", cl::desc("largest norm of all gradients together"),
                            cl::init(0), cl::cat(category)};

@@ -17,9 +17,11 @@ using namespace mlir::autopar;
 namespace {
 
 /// Lion is left out: a sign is no law for numbers that depend on the order of a sum.
-constexpr const char *optimizers[] = {"sgd(lr=0.1)",     "sgd(lr=0.1,momentum=0.9,nesterov=true)",
-                                      "adam(lr=0.1)",    "adamw(lr=0.1)",
-                                      "adagrad(lr=0.1)", "adamw(lr=0.1,ema=0.75)"};
+constexpr const char *optimizers[] = {
+    "sgd(lr=0.1)",         "sgd(lr=0.1,momentum=0.9,nesterov=true)",
+    "adam(lr=0.1)",        "adamw(lr=0.1)",
+    "adagrad(lr=0.1)",     "adamw(lr=0.1,ema=0.75)",
+    "muon(lr=0.1,steps=2)"};
 
 class StepDrawer {
 public:
@@ -45,13 +47,12 @@ public:
     results.push_back(loss);
     results.push_back(drawMetric());
     auto call = ::autopar::Call::parse("optimizer", optimizers[random() % std::size(optimizers)]);
-    auto optimizer = makeOptimizer(*call);
+    auto optimizers = makeOptimizers(*call);
     mayBeZero = call->name == "sgd";
-    (*optimizer)->weightDecay = 0.01;
-    UpdateFormulas formulas(function, call->name, **optimizer);
+    UpdateFormulas formulas(function);
     for (auto [value, gradient] : llvm::zip_equal(values, *gradients))
       if (gradient)
-        update(**optimizer, formulas, value, gradient);
+        update(*optimizers, formulas, value, gradient);
     finish();
     return true;
   }
@@ -92,18 +93,25 @@ private:
     return metric;
   }
 
-  void update(const Optimizer &optimizer, UpdateFormulas &formulas, Value parameter,
+  /// Any tensor of two dimensions and more serves as matrices.
+  void update(const Optimizers &optimizers, UpdateFormulas &formulas, Value parameter,
               Value gradient) {
+    int64_t rank = b.typeOf(parameter).getRank();
+    Optimizer &optimizer =
+        *(optimizers.ofMatrices && rank >= 2 ? optimizers.ofMatrices : optimizers.others);
+    optimizer.weightDecay = 0.01;
     auto scalar = RankedTensorType::get({}, builder.getF64Type());
     SmallVector<Value> state;
     size_t next = results.size(); // the parameter's
-    for ([[maybe_unused]] StringRef name : optimizer.stateNames())
+    for ([[maybe_unused]] StringRef name : optimizer.keptNames())
       state.push_back(drawState(b.typeOf(parameter), ++next));
     // In groups of rates of their own.
     double rate = cast<BlockArgument>(parameter).getArgNumber() % 2 ? 0.1 : 0.05;
     SmallVector<Value> shared = optimizer.shared(b, b.splat(scalar, rate), b.splat(scalar, 3));
-    UpdateOp updated = formulas.apply(b, parameter, gradient, state, shared, {}, /*decays=*/true);
-    llvm::append_range(results, updated.getResults());
+    ParameterMatrix matrix{rank - 2, rank - 1};
+    llvm::append_range(
+        results, formulas.apply(b, optimizer,
+                                {parameter, gradient, state, shared, {}, /*decays=*/true, matrix}));
   }
 
   /// No state is negative, and none that is divided by is zero (what steps hand on is at first),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an optimizer does to one parameter, as one operation with a formula that parameters share.
+// What an optimizer does to one parameter, as operations with formulas that parameters share.
 #pragma once
 
 #include "autopar/Training/Optimizers.h"
@@ -13,23 +13,43 @@ struct UpdateConditions {
   Value isFinite;   ///< without it nothing changes
 };
 
+/// What an update starts from.
+struct UpdateInputs {
+  Value parameter, gradient;
+  ValueRange state;  ///< in the order of Optimizer::keptNames
+  ValueRange shared; ///< in the order of Optimizer::shared
+  UpdateConditions conditions;
+  bool decays = true;
+  ParameterMatrix matrix; ///< where the optimizer has a preconditioner
+};
+
 class UpdateFormulas {
 public:
-  /// `name`: of the formulas.
-  UpdateFormulas(func::FuncOp function, StringRef name, const Optimizer &optimizer);
+  explicit UpdateFormulas(func::FuncOp function);
 
-  /// The next value of a parameter, then that of its state.
-  UpdateOp apply(FormulaBuilder &b, Value parameter, Value gradient, ValueRange state,
-                 ValueRange shared, UpdateConditions conditions, bool decays);
+  /// The next value of a parameter, made by an UpdateOp, then that of its state.
+  SmallVector<Value> apply(FormulaBuilder &b, const Optimizer &optimizer,
+                           const UpdateInputs &inputs);
 
 private:
-  FormulaOp build(ArrayRef<Type> numbers, size_t states, size_t shared, UpdateConditions conditions,
-                  bool decays);
+  /// Of one operation; `kept` are replaced by its first results.
+  struct Operands {
+    SmallVector<Value> kept;
+    Value gradient;
+    ValueRange shared;
+    UpdateConditions conditions;
+  };
+  /// The results from what `kept`, `gradient` and `shared` are of one element.
+  using Body = function_ref<SmallVector<Value>(FormulaBuilder &, ValueRange, Value, ValueRange)>;
+
+  UpdateOp update(FormulaBuilder &b, const Twine &name, bool decays, const Operands &operands,
+                  TypeRange results, Body body);
+  FormulaOp build(StringRef name, ArrayRef<Type> numbers, const Operands &operands, Body body);
 
   SymbolTable symbols;
-  std::string name;
-  const Optimizer &optimizer;
-  DenseMap<std::pair<Attribute, unsigned>, FormulaOp> formulas; ///< by element types and decay
+  FloatType narrow; ///< null: parameters' own
+  DenseMap<std::tuple<Attribute, Attribute, unsigned>, FormulaOp>
+      formulas; ///< by name, types, decay
   DenseMap<std::pair<Value, Type>, Value> casts;
 };
 

@@ -128,18 +128,26 @@ private:
     return cast<BlockArgument>(value);
   }
 
-  /// The parameter of each state of the optimizer.
+  /// The parameter of each state of the optimizer, which is of its shape: its update reads it, or
+  /// what other operations of the update make of it.
   DenseMap<BlockArgument, BlockArgument> ownersOfState() const {
     DenseMap<BlockArgument, BlockArgument> owners;
-    for (auto &[op, id] : problem.operations()) {
+    DenseMap<Value, BlockArgument> updated; ///< parameter, by what its update is made of
+    for (auto &[op, id] : llvm::reverse(problem.operations())) {
+      if (phaseOf.lookup(op) != "update")
+        continue;
       BlockArgument parameter = isa<UpdateOp>(op) ? argumentOf(op->getOperand(0)) : BlockArgument();
+      if (!parameter || !isParameter(parameter))
+        parameter = updated.lookup(op->getResults().back());
       if (!parameter)
         continue;
-      for (Value operand : op->getOperands().drop_front())
+      for (Value operand : op->getOperands()) {
+        updated.try_emplace(operand, parameter);
         if (BlockArgument state = argumentOf(operand);
-            state && state != parameter &&
+            state && tensorTypeOf(state).getShape() == tensorTypeOf(parameter).getShape() &&
             function.getArgAttr(state.getArgNumber(), "autopar.donated"))
-          owners[state] = parameter;
+          owners.try_emplace(state, parameter);
+      }
     }
     return owners;
   }

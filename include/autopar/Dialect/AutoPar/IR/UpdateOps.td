@@ -31,8 +31,9 @@ def AutoPar_UpdateOp : AutoPar_Op<"update", [Pure, DeclareOpInterfaceMethods<Sym
     DeclareOpInterfaceMethods<ShardingRuleOpInterface>, DeclareOpInterfaceMethods<CostOpInterface, ["getFlops"]>]> {
   let summary = "a formula, element by element";
   let description = [{
-    The first operand is the parameter, then follow its gradient, its state and numbers that parameters share (rank 0). The
-    first result is the parameter's next value, the others are that of the state.
+    The first operands are what a step replaces, a parameter and its state; then follow the gradient and numbers that
+    parameters share (rank 0). The first results take their places in this order; any others are what further operations
+    make the update of.
     `%next = autopar.update @sgd %w, %g, %rate : (tensor<64x64xf32>, tensor<64x64xf32>, tensor<f32>) -> tensor<64x64xf32>`
   }];
   let arguments = (ins FlatSymbolRefAttr:$formula, Variadic<AutoPar_Tensor>:$inputs);

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// See the header.
+#include "autopar/Training/ParameterMatrices.h"
+
+#include "LeadingOn.h"
+
+#include "autopar/Dialect/AutoPar/IR/Arguments.h"
+
+using namespace mlir;
+using namespace mlir::autopar;
+
+namespace {
+
+bool isProduct(Operation *op) { return isa<DotGeneralOp, GroupedDotOp>(op); }
+
+/// The matrix that operand `number` of a product is, or a stack of them.
+std::optional<ParameterMatrix> matrixOf(Operation *product, unsigned number) {
+  if (auto grouped = dyn_cast<GroupedDotOp>(product)) {
+    if (number != 1)
+      return std::nullopt;
+    return ParameterMatrix{grouped.getDepthDim(), grouped.getColumnDim()};
+  }
+  auto dot = cast<DotGeneralOp>(product);
+  ArrayRef<int64_t> contract = number == 0 ? dot.getLhsContract() : dot.getRhsContract();
+  SmallVector<int64_t> free = number == 0 ? dot.getLhsFree() : dot.getRhsFree();
+  if (contract.size() != 1 || free.empty())
+    return std::nullopt;
+  return ParameterMatrix{contract[0], free.back()};
+}
+
+class MatrixFinder {
+public:
+  explicit MatrixFinder(Block &block) : inner(leadingOn(block, isProduct)) {}
+
+  std::optional<ParameterMatrix> find(BlockArgument parameter) {
+    found = std::nullopt;
+    isInner = false;
+    auto type = cast<RankedTensorType>(parameter.getType());
+    SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
+    if (type.getRank() < 2 || !isa<FloatType>(type.getElementType()) || !readAs(parameter, order) ||
+        !isInner || type.getDimSize(found->in) == 1 || type.getDimSize(found->out) == 1)
+      return std::nullopt;
+    return found;
+  }
+
+private:
+  /// Whether all who read `value`, whose dimensions are those of the parameter in `order`, are
+  /// products that take it for the same matrix.
+  bool readAs(Value value, ArrayRef<int64_t> order) {
+    return llvm::all_of(value.getUses(), [&](OpOperand &use) {
+      Operation *op = use.getOwner();
+      if (isa<CastOp, SliceOp>(op))
+        return readAs(op->getResult(0), order);
+      if (auto transpose = dyn_cast<TransposeOp>(op)) {
+        SmallVector<int64_t> turned = llvm::map_to_vector(
+            transpose.getPermutation(), [&](int64_t dimension) { return order[dimension]; });
+        return readAs(transpose, turned);
+      }
+      return isProduct(op) && isReadBy(op, use.getOperandNumber(), order);
+    });
+  }
+
+  bool isReadBy(Operation *product, unsigned number, ArrayRef<int64_t> order) {
+    std::optional<ParameterMatrix> matrix = matrixOf(product, number);
+    if (!matrix)
+      return false;
+    ParameterMatrix own{order[matrix->in], order[matrix->out]};
+    isInner |= inner.contains(product);
+    if (!found)
+      found = own;
+    return found->in == own.in && found->out == own.out;
+  }
+
+  DenseSet<Operation *> inner;
+  std::optional<ParameterMatrix> found;
+  bool isInner = false;
+};
+
+} // namespace
+
+llvm::MapVector<BlockArgument, ParameterMatrix>
+mlir::autopar::innerMatrices(func::FuncOp function) {
+  llvm::MapVector<BlockArgument, ParameterMatrix> matrices;
+  MatrixFinder finder(function.getBody().front());
+  for (BlockArgument argument : function.getArguments())
+    if (isParameter(argument))
+      if (std::optional<ParameterMatrix> matrix = finder.find(argument))
+        matrices.insert({argument, *matrix});
+  return matrices;
+}

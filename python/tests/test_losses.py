@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every loss has PyTorch's value and slope, on one rank and on several."""
+
+import pathlib
+import subprocess
+from typing import Dict, List, Tuple
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import autopar
+
+SHAPE = (6, 3, 8)
+#: What autopar is told, and the same in PyTorch's words: y are predictions or logits of 8 classes, t the target.
+CASES: List[Tuple[str, str]] = [
+    ("softmax_cross_entropy(y, labels)", "F.cross_entropy(y.transpose(1, 2), labels)"),
+    ("softmax_cross_entropy(y, columns, axis=1)", "F.cross_entropy(y, columns)"),
+    ("softmax_cross_entropy(y, labels, z_loss=0.01, ignore_index=2)",
+     "F.cross_entropy(y.transpose(1, 2), labels, ignore_index=2) + 0.01 * y.logsumexp(-1)[labels != 2].square().mean()"),
+    ("softmax_cross_entropy(y, labels, label_smoothing=0.2, z_loss=0.1)",
+     "F.cross_entropy(y.transpose(1, 2), labels, label_smoothing=0.2) + 0.1 * y.logsumexp(-1).square().mean()"),
+    ("soft_cross_entropy(y, p)", "F.cross_entropy(y.transpose(1, 2), p.transpose(1, 2))"),
+    ("soft_cross_entropy(y, t, axis=1)", "F.cross_entropy(y, t)"),
+    ("distillation(y, t)", "F.kl_div(y.log_softmax(-1), t.log_softmax(-1), log_target=True, reduction='sum') / 18"),
+    ("distillation(y, t, axis=0, temperature=3)",
+     "9 * F.kl_div((y / 3).log_softmax(0), (t / 3).log_softmax(0), log_target=True, reduction='sum') / 24"),
+    ("negative_log_likelihood(y, labels)", "F.nll_loss(y.transpose(1, 2), labels)"),
+    ("binary_cross_entropy(y, p)", "F.binary_cross_entropy_with_logits(y, p)"),
+    ("binary_cross_entropy(y, p, pos_weight=3)", "F.binary_cross_entropy_with_logits(y, p, pos_weight=torch.tensor(3.0))"),
+    ("binary_focal(y, hard)", "focal(y, hard, 0.25, 2)"),
+    ("binary_focal(y, p, alpha=0.6, gamma=1)", "focal(y, p, 0.6, 1)"),
+    ("mse(y, t)", "F.mse_loss(y, t)"),
+    ("mean_absolute_error(y, t)", "F.l1_loss(y, t)"),
+    ("mae(y, t)", "F.l1_loss(y, t)"),
+    ("huber(y, t)", "F.huber_loss(y, t)"),
+    ("huber(y, t, delta=0.3)", "F.huber_loss(y, t, delta=0.3)"),
+    ("smooth_l1(y, t, beta=0.5)", "F.smooth_l1_loss(y, t, beta=0.5)"),
+]
+#: Runs in Debian's Python, which has PyTorch. Focal is that of torchvision.
+TORCH = """
+import sys
+import numpy, torch
+from torch.nn import functional as F
+
+def focal(y, t, alpha, gamma):
+    p = y.sigmoid()
+    each = F.binary_cross_entropy_with_logits(y, t, reduction="none") * (1 - (p * t + (1 - p) * (1 - t))) ** gamma
+    return ((alpha * t + (1 - alpha) * (1 - t)) * each).mean()
+
+given = {name: torch.from_numpy(array) for name, array in numpy.load(sys.argv[1]).items()}
+y = given["y"].requires_grad_()
+results = {}
+for i, words in enumerate(sys.argv[3:]):
+    loss = eval(words, {**globals(), **given})
+    results[f"loss{i}"] = loss.item()
+    results[f"slope{i}"], = (part.numpy() for part in torch.autograd.grad(loss, y))
+numpy.savez(sys.argv[2], **results)
+"""
+
+
+def tensors() -> Dict[str, np.ndarray]:
+    random = np.random.default_rng(0)
+    y, t = (2 * random.standard_normal(SHAPE, np.float32) for _ in range(2))
+    p = np.exp(t) / np.exp(t).sum(-1, keepdims=True)
+    return {"y": y, "t": t, "p": p, "hard": (t > 0).astype(np.float32), "labels": random.integers(0, 8, SHAPE[:2]),
+            "columns": random.integers(0, 3, SHAPE[::2])}
+
+
+@pytest.fixture(scope="module")
+def truth(tmp_path_factory: pytest.TempPathFactory) -> Dict[str, np.ndarray]:
+    """Loss and slope of every case by PyTorch."""
+    folder = tmp_path_factory.mktemp("torch")
+    np.savez(folder / "given.npz", **tensors())
+    done = subprocess.run(["/usr/bin/python3", "-c", TORCH, folder / "given.npz", folder / "truth.npz", *(words for _, words in CASES)],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return dict(np.load(folder / "truth.npz"))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """y = x + w, so that the slope is what a step at rate 1 takes away from w."""
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "w"], ["y"])], "sum", [helper.make_tensor_value_info("x", TensorProto.FLOAT, SHAPE)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, SHAPE)], [numpy_helper.from_array(np.zeros(SHAPE, np.float32), "w")])
+    path = tmp_path_factory.mktemp("sum") / "sum.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=[words for words, _ in CASES])
+def test_value_and_slope_are_those_of_pytorch(model: pathlib.Path, truth: Dict[str, np.ndarray], tmp_path: pathlib.Path, number: int) -> None:
+    given = {**tensors(), "x": tensors()["y"]}
+    for ranks in (1, 2):
+        compiled = autopar.compile(model, tmp_path / "step.bin", train=autopar.Train(CASES[number][0], "sgd(lr=1)"), ranks=ranks)
+        with autopar.Session(compiled) as session:
+            told = session.run({port.name: given[port.name] for port in session.inputs})
+            np.testing.assert_allclose(told["loss"], truth[f"loss{number}"], rtol=2e-6)
+            np.testing.assert_allclose(-session.state("w"), truth[f"slope{number}"], rtol=2e-5, atol=1e-8)
+
+
+def test_a_teacher_in_the_model_learns_nothing(tmp_path: pathlib.Path) -> None:
+    random = np.random.default_rng(0)
+    nodes = [helper.make_node("MatMul", ["x", f"{who}.weight"], [who], who) for who in ("student", "teacher")]
+    graph = helper.make_graph(
+        nodes, "pair", [helper.make_tensor_value_info("x", TensorProto.FLOAT, (4, 8))],
+        [helper.make_tensor_value_info(who, TensorProto.FLOAT, (4, 5)) for who in ("student", "teacher")],
+        [numpy_helper.from_array(random.standard_normal((8, 5), np.float32), f"{who}.weight") for who in ("student", "teacher")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    x = random.standard_normal((4, 8), np.float32)
+    compiled = autopar.compile(model, tmp_path / "step.bin", train=autopar.Train("distillation(student, teacher, temperature=2)", "adamw(lr=0.05)", freeze="teacher.*"))
+    with autopar.Session(compiled) as session:
+        assert [port.name for port in session.inputs] == ["x"]
+        losses = [float(session.run({"x": x})["loss"]) for _ in range(100)]
+    assert losses[-1] < 0.05 * losses[0]
