@@ -380,6 +380,8 @@ private:
       rateNow = schedule->rate(b, rate, count);
     results.push_back({rateNow, "learning_rate", true});
     // Skipped steps are no steps of the optimizer.
+    skippedSteps = control("skipped_steps", builder.getI64Type());
+    count = b.sub(count, b.cast(skippedSteps, builder.getF64Type()));
     if (scaling)
       count = b.sub(count, b.cast(LossScaling::skippedSteps(scalingState), builder.getF64Type()));
     std::map<std::pair<const Optimizer *, double>, SmallVector<Value>> shared; ///< by rate's scale
@@ -500,6 +502,9 @@ private:
     for (Operation *op : llvm::reverse(ops))
       if (isOpTriviallyDead(op))
         op->erase();
+    // An optimizer that does not count.
+    if (skippedSteps.use_empty())
+      (void)function.eraseArgument(skippedSteps.getArgNumber());
   }
 
   func::FuncOp function;
@@ -516,6 +521,7 @@ private:
   Value scale, isFinite; ///< scalars; null without scaling
   Value clipFactor;      ///< scalar; null without clipping
   Value normSquare;
+  BlockArgument skippedSteps; ///< of the run
   Operation *lastMarked = nullptr;
 };
 

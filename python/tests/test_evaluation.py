@@ -5,7 +5,7 @@ import json
 import os
 import pathlib
 import subprocess
-from typing import List
+from typing import Dict, List
 
 import numpy as np
 import onnx
@@ -172,6 +172,27 @@ def test_a_run_stops_or_skips(logarithm: pathlib.Path, tmp_path: pathlib.Path) -
     assert skipped.returncode == 0 and "step 1: the loss is not finite; the step changed nothing" in skipped.stderr
     losses = [line["loss"] for line in lines(tmp_path / "metrics.jsonl")[1:]]
     assert losses[1] is None and losses[2] < losses[0]
+
+
+def test_a_skipped_step_is_none_of_the_optimizer(logarithm: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """Not for Adam's corrections nor for averages that begin with the first step; also behind a checkpoint, on one rank and on several."""
+    good = {"x": np.ones((4, 3), np.float32), "target": np.zeros((4, 2), np.float32)}
+    bad = {**good, "x": -good["x"]}
+    expected: Dict[str, np.ndarray] = {}
+    for ranks in (1, 2):
+        artifact = autopar.compile(logarithm, tmp_path / "step.bin", ranks=ranks, train=autopar.Train("mse(y, target)", autopar.Adam(lr=0.1, ema=0.5)))
+        for batches in ([good, good, good], [bad, good, bad, bad, good, good], [good, good, bad, good]):
+            folder = tmp_path / f"{ranks}-{len(batches)}"
+            for part in (batches[:3], batches[3:]):
+                with autopar.Session(artifact, on_nan="skip") as session:
+                    session.load_checkpoint(folder)
+                    for batch in part:
+                        session.run(batch)
+                    session.save_checkpoint(folder)
+                    found = {port.name: session.state(port.name) for port in session.states}
+            expected = expected or found
+            for name, value in expected.items():
+                np.testing.assert_allclose(found[name], value, rtol=1e-6, err_msg=name)
 
 
 @pytest.fixture(scope="module")

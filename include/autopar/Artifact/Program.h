@@ -512,6 +512,7 @@ struct TimetableRow {
 enum class ControlWord : int32_t {
   Step = 0,         ///< i64, counts from 0
   LearningRate = 2, ///< f64
+  SkippedSteps = 3, ///< i64, steps so far that changed nothing, their loss not being finite
   Evaluation = 5,   ///< i64, 1 while the loss is evaluated, else 0
 };
 constexpr int64_t kControlWords = 16;

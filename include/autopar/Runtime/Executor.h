@@ -109,8 +109,8 @@ public:
   /// Begins loading: parameters and, unless it is kept, state into their buffers, rank values, then
   /// the entry "load" if there is one.
   void startLoad(bool keepsState = false);
-  /// Begins one pass through the timetable.
-  void startStep(int64_t step, StepKind kind = StepKind::Whole);
+  /// Begins one pass through the timetable. `skipped`: steps so far that changed nothing.
+  void startStep(int64_t step, StepKind kind = StepKind::Whole, int64_t skipped = 0);
   /// Goes on until done or until every queue waits.
   Progress advance();
   /// Why advance() said Error: names rank, step, entry and instruction.

@@ -157,6 +157,10 @@ public:
   void setSkipNonFinite(bool skips);
   /// Whether the last step of run() changed nothing because its loss was not finite.
   bool wasSkipped() const;
+  /// How many such steps run() has gone on from, in this session and in those whose checkpoints it
+  /// continues: optimizers do not count them.
+  int64_t skippedSteps() const;
+  void setSkippedSteps(int64_t count);
 
   /// The metrics of a batch that the program can give without changing anything: of a training step
   /// the loss first. Empty where there are none.

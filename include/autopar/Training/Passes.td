@@ -144,8 +144,8 @@ def BuildTrainingStepPass : Pass<"autopar-build-training-step", "mlir::ModuleOp"
     Adds loss, derivatives, clipping and the optimizer's update to `@main`, which becomes a function of
     (parameters, batch, state, control) that returns (parameters, state, metrics). An argument that the
     step replaces has `autopar.donated`, and the result of the same `autopar.name` is its new value.
-    State starts at zero. The learning rate and the number of the step are arguments with
-    `autopar.control`, never constants. A metric with `autopar.guard` must be finite for the step to change anything;
+    State starts at zero. The learning rate and the number of the step (and of skipped ones, where the optimizer counts)
+    are arguments with `autopar.control`, never constants. A metric with `autopar.guard` must be finite for the step to change anything;
     those with `autopar.evaluated` depend on nothing that the step changes. Backward operations are named after their forward operation: `fc/vjp.0` for its
     first operand; updates after the parameter: `w/update`.
 

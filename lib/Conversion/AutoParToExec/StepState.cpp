@@ -23,12 +23,13 @@ LogicalResult ProgramBuilder::bindControl(BlockArgument argument, const Argument
   };
   const Row rows[] = {{"step", ControlWord::Step, attributes.getI64Type()},
                       {"learning_rate", ControlWord::LearningRate, attributes.getF64Type()},
+                      {"skipped_steps", ControlWord::SkippedSteps, attributes.getI64Type()},
                       {"evaluation", ControlWord::Evaluation, attributes.getI64Type()}};
   const Row *known = llvm::find_if(rows, [&](const Row &row) { return row.name == info.control; });
   if (known == std::end(rows))
     return function.emitOpError() << "argument \"" << info.name << "\": expected the control word "
-                                  << "step, learning_rate or evaluation, got \"" << info.control
-                                  << "\"";
+                                  << "step, learning_rate, skipped_steps or evaluation, got \""
+                                  << info.control << "\"";
   Type element = known->element;
   if (type != RankedTensorType::get({}, element))
     return function.emitOpError() << "argument \"" << info.name << "\": the control word \""

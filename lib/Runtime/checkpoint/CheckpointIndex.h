@@ -28,6 +28,7 @@ struct CheckpointTensor {
 
 struct CheckpointIndex {
   CheckpointInfo info;
+  int64_t skippedSteps = 0; ///< of info.step
   int32_t worldSize = 1;
   std::map<std::string, CheckpointTensor> tensors;
   std::map<std::string, int64_t> fileBytes;

@@ -137,6 +137,7 @@ Result<std::optional<LoadedCheckpoint>> loadChosen(Session &session,
     return index.status();
   AUTOPAR_RETURN_IF_ERROR(fill(session, loaded.path, *index));
   loaded.info = index->info;
+  session.setSkippedSteps(index->skippedSteps);
   return std::optional<LoadedCheckpoint>(std::move(loaded));
 }
 

@@ -118,6 +118,7 @@ Status saveCheckpoint(Session &session, const std::string &folder, const Checkpo
   if (isRoot) {
     CheckpointIndex index;
     index.info = info;
+    index.skippedSteps = session.skippedSteps();
     index.worldSize = session.reader().worldSize();
     for (const std::string &part : *parts)
       if (status.isOk())

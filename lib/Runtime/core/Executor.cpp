@@ -101,13 +101,14 @@ void Executor::startLoad(bool keeps) {
   mustReadParameters = true;
 }
 
-void Executor::startStep(int64_t number, StepKind wanted) {
+void Executor::startStep(int64_t number, StepKind wanted, int64_t skipped) {
   running = &shared.step();
   step = number;
   kind = wanted;
   guardsHold.reset();
   hasBegun = false;
   writeControl(ControlWord::Step, number);
+  writeControl(ControlWord::SkippedSteps, skipped);
   writeControl(ControlWord::Evaluation, kind == StepKind::Evaluation);
   isReplaying = captured && !isRecording && failure.isOk() && captured->start(kind);
   search = NonFiniteSearch();

@@ -63,6 +63,7 @@ struct Session::State {
   bool isDistributed = false;
   bool hasFailed = false;
   bool skipsNonFinite = false;
+  int64_t skippedSteps = 0;
   int32_t threads = 1;
   std::vector<TensorSpec> inputs, outputs, states;
   std::vector<std::string> evaluated; ///< metrics

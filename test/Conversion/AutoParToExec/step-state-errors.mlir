@@ -21,7 +21,7 @@ func.func @main(%a: tensor<4xf32> {autopar.name = "a", autopar.donated}, %x: ten
 
 // -----
 
-// expected-error @+1 {{argument "t": expected the control word step, learning_rate or evaluation, got "time"}}
+// expected-error @+1 {{argument "t": expected the control word step, learning_rate, skipped_steps or evaluation, got "time"}}
 func.func @main(%t: tensor<i64> {autopar.name = "t", autopar.control = "time"}) -> tensor<i64> {
   return %t : tensor<i64>
 }
