@@ -30,7 +30,7 @@ public:
     for (const Row &row : rows()) {
       if (row.name != call.name)
         continue;
-      AUTOPAR_RETURN_IF_ERROR(checkTwoArguments());
+      AUTOPAR_RETURN_IF_ERROR(checkArguments());
       Result<Loss> loss = (this->*row.build)();
       AUTOPAR_RETURN_IF_ERROR(loss.status());
       AUTOPAR_RETURN_IF_ERROR(call.checkAllTaken());
@@ -105,11 +105,11 @@ private:
     auto scores = scoresOf();
     if (!scores)
       return scores.status();
-    auto [x, wanted, dims, each] = *scores;
+    auto [x, wanted, dims, weights, everywhere] = *scores;
     Value logSum = logSumExp(x, dims), all = b.sum(wanted, dims);
     Value rows = b.sub(b.mul(logSum, all), b.sum(b.mul(wanted, x), dims));
     Value expected = b.mul(softmax(x, logSum, dims), b.unreduce(all, b.typeOf(x), dims));
-    return Loss{b.scale(total(rows), each), {{x, b.scale(b.sub(expected, wanted), each)}}};
+    return Loss{total(b.mul(rows, weights)), {{x, b.mul(b.sub(expected, wanted), everywhere)}}};
   }
 
   /// Hinton, Vinyals and Dean, "Distilling the knowledge in a neural network", 2015: the divergence
@@ -120,13 +120,13 @@ private:
     auto scores = scoresOf();
     if (!scores)
       return scores.status();
-    auto [logits, teacher, dims, each] = *scores;
+    auto [logits, teacher, dims, weights, everywhere] = *scores;
     Value x = b.scale(logits, 1 / temperature), y = b.scale(teacher, 1 / temperature);
     Value logSum = logSumExp(x, dims), logSumY = logSumExp(y, dims);
     Value wanted = softmax(y, logSumY, dims);
     Value rows = b.add(b.sum(b.mul(wanted, b.sub(y, x)), dims), b.sub(logSum, logSumY));
-    Value slope = b.scale(b.sub(softmax(x, logSum, dims), wanted), each * temperature);
-    return Loss{b.scale(total(rows), each * temperature * temperature), {{logits, slope}}};
+    Value slope = b.mul(b.scale(b.sub(softmax(x, logSum, dims), wanted), temperature), everywhere);
+    return Loss{b.scale(total(b.mul(rows, weights)), temperature * temperature), {{logits, slope}}};
   }
 
   Result<Loss> negativeLogLikelihood() {
@@ -139,23 +139,31 @@ private:
         {}};
   }
 
-  /// Scores of classes beside what is wanted of each, and the weight of a row.
+  /// Scores of classes beside what is wanted of each.
   struct Scores {
     Value x, wanted;
     SmallVector<int64_t> dims; ///< the axis
-    double each;
+    Value weights;             ///< per row
+    Value everywhere;          ///< the same, of the shape of `x`
   };
   Result<Scores> scoresOf() {
-    auto both = pairOf();
-    if (!both)
-      return both.status();
-    RankedTensorType type = b.typeOf(both->first);
-    Result<int64_t> axis = classAxis(type);
+    Result<Value> logits = output(call.arguments[0]);
+    if (!logits)
+      return logits.status();
+    Result<int64_t> axis = classAxis(b.typeOf(*logits));
     if (!axis)
       return axis.status();
-    auto rows =
-        static_cast<double>(type.getNumElements() / std::max<int64_t>(type.getDimSize(*axis), 1));
-    return Scores{both->first, both->second, {*axis}, 1 / std::max(rows, 1.0)};
+    Result<Numbers> numbers = this->numbers(*axis);
+    if (!numbers)
+      return numbers.status();
+    RankedTensorType type = b.typeOf(numbers->x);
+    SmallVector<int64_t> shape(type.getShape());
+    shape.erase(shape.begin() + *axis);
+    auto rows = RankedTensorType::get(shape, type.getElementType());
+    Value weights = b.splat(rows, 1.0 / std::max<int64_t>(rows.getNumElements(), 1));
+    if (numbers->weights)
+      weights = b.mul(weights, numbers->weights);
+    return Scores{numbers->x, numbers->wanted, {*axis}, weights, b.unreduce(weights, type, *axis)};
   }
 
   /// No power overflows.
@@ -171,25 +179,26 @@ private:
   //===-- numbers -----------------------------------------------------------------------===//
 
   Result<Loss> meanSquaredError() {
-    return meanOf([&](Value distance) { return b.square(distance); });
+    return meanOfDistances([&](Value distance) { return b.square(distance); });
   }
 
   Result<Loss> meanAbsoluteError() {
-    return meanOf([&](Value distance) { return b.unary(UnaryKind::Abs, distance); });
+    return meanOfDistances([&](Value distance) { return b.unary(UnaryKind::Abs, distance); });
   }
 
   /// Huber, "Robust estimation of a location parameter", 1964.
   Result<Loss> huber() {
     double delta = call.take("delta", 1);
     AUTOPAR_RETURN_IF_ERROR(checkAbove0("delta", delta));
-    return meanOf([&](Value distance) { return huber(distance, delta); });
+    return meanOfDistances([&](Value distance) { return huber(distance, delta); });
   }
 
   /// Girshick, "Fast R-CNN", 2015, as PyTorch has it: the former divided by where it bends.
   Result<Loss> smoothL1() {
     double beta = call.take("beta", 1);
     AUTOPAR_RETURN_IF_ERROR(checkAbove0("beta", beta));
-    return meanOf([&](Value distance) { return b.scale(huber(distance, beta), 1 / beta); });
+    return meanOfDistances(
+        [&](Value distance) { return b.scale(huber(distance, beta), 1 / beta); });
   }
 
   /// m (|d| - m / 2) of m = min(|d|, delta): half a square up to delta, straight behind.
@@ -199,11 +208,11 @@ private:
     return b.mul(bent, b.sub(size, b.scale(bent, 0.5)));
   }
 
-  Result<Loss> meanOf(function_ref<Value(Value distance)> part) {
-    auto both = pairOf();
-    if (!both)
-      return both.status();
-    return Loss{meanOfAll(part(b.sub(both->first, both->second))), {}};
+  Result<Loss> meanOfDistances(function_ref<Value(Value distance)> part) {
+    Result<Numbers> numbers = this->numbers();
+    if (!numbers)
+      return numbers.status();
+    return Loss{meanOf(*numbers, part(b.sub(numbers->x, numbers->wanted))), {}};
   }
 
   //===-- yes or no ---------------------------------------------------------------------===//
@@ -211,10 +220,10 @@ private:
   Result<Loss> binaryCrossEntropy() {
     double positive = call.take("pos_weight", 1);
     AUTOPAR_RETURN_IF_ERROR(checkAbove0("pos_weight", positive));
-    auto both = pairOf();
-    if (!both)
-      return both.status();
-    return Loss{meanOfAll(crossEntropyOf(both->first, both->second, positive)), {}};
+    Result<Numbers> numbers = this->numbers();
+    if (!numbers)
+      return numbers.status();
+    return Loss{meanOf(*numbers, crossEntropyOf(numbers->x, numbers->wanted, positive)), {}};
   }
 
   /// softplus(x) - x t; errors on what is wanted count `positive` times.
@@ -232,16 +241,16 @@ private:
     double alpha = call.take("alpha", 0.25), gamma = call.take("gamma", 2);
     AUTOPAR_RETURN_IF_ERROR(checkRange("alpha", alpha, 0, 1));
     AUTOPAR_RETURN_IF_ERROR(checkRange("gamma", gamma, 1));
-    auto both = pairOf();
-    if (!both)
-      return both.status();
-    auto [x, wanted] = *both;
+    Result<Numbers> numbers = this->numbers();
+    if (!numbers)
+      return numbers.status();
+    Value x = numbers->x, wanted = numbers->wanted;
     Value p = b.unary(UnaryKind::Sigmoid, x);
     Value wrong = b.sub(b.add(p, wanted), b.scale(b.mul(p, wanted), 2));
     wrong = b.binary(BinaryKind::Max, wrong, b.splatLike(wrong, 0));
     Value weight = b.binary(BinaryKind::Pow, wrong, b.splatLike(wrong, gamma));
     weight = b.mul(weight, b.shift(b.scale(wanted, 2 * alpha - 1), 1 - alpha));
-    return Loss{meanOfAll(b.mul(weight, crossEntropyOf(x, wanted, 1))), {}};
+    return Loss{meanOf(*numbers, b.mul(weight, crossEntropyOf(x, wanted, 1))), {}};
   }
 
   //===-- options -----------------------------------------------------------------------===//

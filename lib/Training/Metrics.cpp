@@ -28,7 +28,7 @@ public:
       known += row.name.str() + ", ";
       if (row.name != call.name)
         continue;
-      AUTOPAR_RETURN_IF_ERROR(checkTwoArguments());
+      AUTOPAR_RETURN_IF_ERROR(checkArguments());
       Result<Value> value = (this->*row.build)();
       AUTOPAR_RETURN_IF_ERROR(value.status());
       AUTOPAR_RETURN_IF_ERROR(call.checkAllTaken());
@@ -79,14 +79,14 @@ private:
 
   Result<Value> binaryAccuracy() {
     double threshold = call.take("threshold", 0);
-    auto both = pairOf();
-    if (!both)
-      return both.status();
-    auto [x, wanted] = *both;
+    Result<Numbers> numbers = this->numbers();
+    if (!numbers)
+      return numbers.status();
+    Value x = numbers->x, wanted = numbers->wanted;
     Value says =
         oneWhere(b.compare(ComparePredicate::Gt, x, b.splatLike(x, threshold)), b.typeOf(x));
     Value is = oneWhere(b.compare(ComparePredicate::Gt, wanted, b.splatLike(x, 0.5)), b.typeOf(x));
-    return meanOfAll(oneWhere(b.compare(ComparePredicate::Eq, says, is), b.typeOf(x)));
+    return meanOf(*numbers, oneWhere(b.compare(ComparePredicate::Eq, says, is), b.typeOf(x)));
   }
 };
 
@@ -142,7 +142,7 @@ Result<Value> mlir::autopar::buildMetric(func::FuncOp function, Call &call,
   double ignored = std::numeric_limits<double>::quiet_NaN();
   for (const WeightedCall &term : loss) {
     auto given = term.call.options.find("ignore_index");
-    if (given != term.call.options.end() && call.arguments.size() == 2 &&
+    if (given != term.call.options.end() && call.arguments.size() >= 2 &&
         call.arguments[1] == term.call.arguments[1])
       ignored = given->second.number;
   }

@@ -25,12 +25,14 @@ TargetFormulas::TargetFormulas(func::FuncOp function, Call &call, double ignored
       returns(function.getBody().front().getTerminator()), builder(returns),
       b(builder, function.getLoc()) {}
 
-Status TargetFormulas::checkTwoArguments() const {
-  if (call.arguments.size() == 2)
+Status TargetFormulas::checkArguments() const {
+  if (call.arguments.size() == 2 || call.arguments.size() == 3)
     return Status::ok();
-  return call.errorAt(call.namePosition, call.name +
-                                             " takes a result of the model and a target, such as " +
-                                             call.name + "(logits, labels);");
+  return call.errorAt(call.namePosition,
+                      call.name +
+                          " takes a result of the model, a target and weights if wished, "
+                          "such as " +
+                          call.name + "(logits, labels);");
 }
 
 //===-- results and targets -------------------------------------------------------------===//
@@ -95,20 +97,20 @@ Result<TargetFormulas::Classes> TargetFormulas::classes() {
   if (!logits)
     return logits.status();
   c.logits = *logits;
-  RankedTensorType given = b.typeOf(c.logits);
-  c.x = b.cast(c.logits, wide(given));
+  RankedTensorType logitsType = b.typeOf(c.logits);
+  c.x = b.cast(c.logits, wide(logitsType));
   c.type = b.typeOf(c.x);
-  Result<int64_t> axis = classAxis(given);
+  Result<int64_t> axis = classAxis(logitsType);
   if (!axis)
     return axis.status();
   c.dims = {*axis};
-  SmallVector<int64_t> rows(given.getShape());
+  SmallVector<int64_t> rows(logitsType.getShape());
   rows.erase(rows.begin() + *axis);
   Result<Value> labels =
       target(call.arguments[1], RankedTensorType::get(rows, builder.getI64Type()));
   if (!labels)
     return labels.status();
-  RankedTensorType numbers = given.clone(builder.getI32Type());
+  RankedTensorType numbers = logitsType.clone(builder.getI32Type());
   c.number = IotaOp::create(builder, b.loc, numbers, *axis);
   c.label = b.unreduce(b.cast(*labels, builder.getI32Type()), numbers, c.dims);
   c.isLabel = b.compare(ComparePredicate::Eq, c.number, c.label);
@@ -116,10 +118,16 @@ Result<TargetFormulas::Classes> TargetFormulas::classes() {
   std::optional<int64_t> exception;
   if (!std::isnan(leftOut))
     exception = static_cast<int64_t>(leftOut);
-  limitInput(*labels, 0, given.getDimSize(*axis) - 1, exception);
+  limitInput(*labels, 0, logitsType.getDimSize(*axis) - 1, exception);
   if (!std::isnan(leftOut))
     c.isKept = b.compare(ComparePredicate::Ne, *labels, b.splatLike(*labels, leftOut));
-  c.weights = rowWeights(c.isKept, RankedTensorType::get(rows, c.type.getElementType()));
+  auto ofRows = RankedTensorType::get(rows, c.type.getElementType());
+  Result<Value> given = givenWeights(ofRows);
+  if (!given)
+    return given.status();
+  c.weights = rowWeights(c.isKept, ofRows);
+  if (*given)
+    c.weights = b.mul(c.weights, *given);
   return c;
 }
 
@@ -160,18 +168,32 @@ Value TargetFormulas::total(Value x) {
 
 //===-- numbers -------------------------------------------------------------------------===//
 
-/// The widened result and target of one shape.
-Result<std::pair<Value, Value>> TargetFormulas::pairOf() {
+Result<TargetFormulas::Numbers> TargetFormulas::numbers(std::optional<int64_t> across) {
   Result<Value> prediction = output(call.arguments[0]);
   if (!prediction)
     return prediction.status();
   Result<Value> wanted = target(call.arguments[1], b.typeOf(*prediction));
   if (!wanted)
     return wanted.status();
-  Type element = wide(b.typeOf(*prediction));
-  return std::pair<Value, Value>(b.cast(*prediction, element), b.cast(*wanted, element));
+  RankedTensorType type = b.typeOf(*prediction);
+  Type element = wide(type);
+  SmallVector<int64_t> shape(type.getShape());
+  if (across)
+    shape.erase(shape.begin() + *across);
+  Result<Value> weights = givenWeights(RankedTensorType::get(shape, element));
+  if (!weights)
+    return weights.status();
+  return Numbers{b.cast(*prediction, element), b.cast(*wanted, element), *weights};
 }
 
-Value TargetFormulas::meanOfAll(Value x) {
-  return b.scale(total(x), 1.0 / std::max<int64_t>(b.typeOf(x).getNumElements(), 1));
+Value TargetFormulas::meanOf(const Numbers &numbers, Value parts) {
+  if (numbers.weights)
+    parts = b.mul(parts, numbers.weights);
+  return b.scale(total(parts), 1.0 / std::max<int64_t>(b.typeOf(parts).getNumElements(), 1));
+}
+
+Result<Value> TargetFormulas::givenWeights(RankedTensorType type) {
+  if (call.arguments.size() < 3)
+    return Value();
+  return target(call.arguments[2], type);
 }

@@ -17,8 +17,9 @@ public:
                  double ignored = std::numeric_limits<double>::quiet_NaN());
 
 protected:
-  /// Every function but one's own output takes a result of the model and a target.
-  ::autopar::Status checkTwoArguments() const;
+  /// Every function but one's own output takes a result of the model, a target and, if wished, how
+  /// much each of what is averaged counts.
+  ::autopar::Status checkArguments() const;
 
   /// A result of the model that holds floats.
   ::autopar::Result<Value> output(const std::string &name);
@@ -35,7 +36,7 @@ protected:
     Value label;               ///< the same: which class it should be
     Value isLabel;             ///< whether they are equal
     Value isKept;              ///< per row: it is not to be ignored; null: all are kept
-    Value weights;             ///< per row; they sum to 1
+    Value weights;             ///< per row; where the call gives none, they sum to 1
 
     int64_t count() const { return type.getDimSize(dims[0]); }
   };
@@ -43,13 +44,21 @@ protected:
   /// The axis of `type` along which classes lie.
   ::autopar::Result<int64_t> classAxis(RankedTensorType type);
 
-  /// The widened result and target, of one shape.
-  ::autopar::Result<std::pair<Value, Value>> pairOf();
+  /// Of what is compared number by number.
+  struct Numbers {
+    Value x, wanted; ///< widened, of one shape
+    Value weights;   ///< of their shape; null: all count alike
+  };
+  /// With `across`, weights are of rows across that axis.
+  ::autopar::Result<Numbers> numbers(std::optional<int64_t> across = {});
+
+  /// What the call says of how much each of `type` counts; null where it says nothing.
+  ::autopar::Result<Value> givenWeights(RankedTensorType type);
 
   /// Of rows that are to be ignored 0, whatever they hold.
   Value ofKeptRows(const Classes &c, Value rows);
   Value total(Value x);
-  Value meanOfAll(Value x);
+  Value meanOf(const Numbers &numbers, Value parts);
 
   func::FuncOp function;
   ::autopar::Call &call;

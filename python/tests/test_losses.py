@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 import autopar
 
 SHAPE = (6, 3, 8)
-#: What autopar is told, and the same in PyTorch's words: y are predictions or logits of 8 classes, t the target.
+#: What autopar is told, and the same in PyTorch's words: y are predictions or logits of 8 classes, r weights of rows, v of all.
 CASES: List[Tuple[str, str]] = [
     ("softmax_cross_entropy(y, labels)", "F.cross_entropy(y.transpose(1, 2), labels)"),
     ("softmax_cross_entropy(y, columns, axis=1)", "F.cross_entropy(y, columns)"),
@@ -37,6 +37,14 @@ CASES: List[Tuple[str, str]] = [
     ("huber(y, t)", "F.huber_loss(y, t)"),
     ("huber(y, t, delta=0.3)", "F.huber_loss(y, t, delta=0.3)"),
     ("smooth_l1(y, t, beta=0.5)", "F.smooth_l1_loss(y, t, beta=0.5)"),
+    ("softmax_cross_entropy(y, labels, r, ignore_index=2, label_smoothing=0.1)",
+     "(F.cross_entropy(y.transpose(1, 2), labels, ignore_index=2, label_smoothing=0.1, reduction='none') * r).sum() / (labels != 2).sum()"),
+    ("soft_cross_entropy(y, p, r)", "(F.cross_entropy(y.transpose(1, 2), p.transpose(1, 2), reduction='none') * r).mean()"),
+    ("distillation(y, t, r, temperature=2)",
+     "4 * (F.kl_div((y / 2).log_softmax(-1), (t / 2).log_softmax(-1), log_target=True, reduction='none').sum(-1) * r).mean()"),
+    ("negative_log_likelihood(y, labels, r)", "(F.nll_loss(y.transpose(1, 2), labels, reduction='none') * r).mean()"),
+    ("binary_cross_entropy(y, p, v)", "F.binary_cross_entropy_with_logits(y, p, weight=v)"),
+    ("mse(y, t, v)", "((y - t).square() * v).mean()"),
 ]
 #: Runs in Debian's Python, which has PyTorch. Focal is that of torchvision.
 TORCH = """
@@ -65,6 +73,7 @@ def tensors() -> Dict[str, np.ndarray]:
     y, t = (2 * random.standard_normal(SHAPE, np.float32) for _ in range(2))
     p = np.exp(t) / np.exp(t).sum(-1, keepdims=True)
     return {"y": y, "t": t, "p": p, "hard": (t > 0).astype(np.float32), "labels": random.integers(0, 8, SHAPE[:2]),
+            "r": random.standard_normal(SHAPE[:2], np.float32), "v": random.standard_normal(SHAPE, np.float32),
             "columns": random.integers(0, 3, SHAPE[::2])}
 
 

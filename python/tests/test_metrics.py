@@ -15,7 +15,7 @@ from test_evaluation import lines, run
 
 VOCAB, BATCH, SEQ = 24, 4, 8
 METRICS = ["accuracy(logits, labels)", "top5=accuracy(logits, labels, top=5)",
-           "mae(logits, wanted)", "binary_accuracy(logits, wanted, threshold=0.01)", "nll=softmax_cross_entropy(logits, labels, label_smoothing=0.1)"]
+           "weighted=accuracy(logits, labels, weights, top=5)", "mae(logits, wanted)", "binary_accuracy(logits, wanted, threshold=0.01)", "nll=softmax_cross_entropy(logits, labels, label_smoothing=0.1)"]
 TRAIN = autopar.Train("softmax_cross_entropy(logits, labels, ignore_index=-100)", autopar.SGD(lr=0.1), metrics=METRICS)
 
 
@@ -30,10 +30,11 @@ def batch(seed: int) -> Dict[str, np.ndarray]:
     random = np.random.default_rng(seed)
     labels = random.integers(0, VOCAB, (BATCH, SEQ))
     labels[random.random(labels.shape) < 0.2] = -100
-    return {"input_ids": random.integers(0, VOCAB, (BATCH, SEQ)), "labels": labels, "wanted": random.random((BATCH, SEQ, VOCAB), np.float32)}
+    return {"input_ids": random.integers(0, VOCAB, (BATCH, SEQ)), "labels": labels, "weights": random.random((BATCH, SEQ), np.float32),
+            "wanted": random.random((BATCH, SEQ, VOCAB), np.float32)}
 
 
-def expected(logits: np.ndarray, labels: np.ndarray, wanted: np.ndarray) -> Dict[str, float]:
+def expected(logits: np.ndarray, labels: np.ndarray, wanted: np.ndarray, weights: np.ndarray) -> Dict[str, float]:
     kept = labels >= 0
     order = np.argsort(-logits, axis=-1, kind="stable")
     place = np.argmax(order == labels[..., None], axis=-1)  # of the label
@@ -44,6 +45,7 @@ def expected(logits: np.ndarray, labels: np.ndarray, wanted: np.ndarray) -> Dict
         "loss": own[kept].mean(),
         "accuracy": (place < 1)[kept].mean(),
         "top5": (place < 5)[kept].mean(),
+        "weighted": ((place < 5) * weights)[kept].mean(),
         "mae": np.abs(logits - wanted).mean(),
         "binary_accuracy": ((logits > 0.01) == (wanted > 0.5)).mean(),
         "nll": (0.9 * own + 0.1 * surprise.mean(-1))[kept].mean(),
@@ -64,7 +66,7 @@ def test_metrics_are_those_of_the_outputs(gpt2: pathlib.Path, tmp_path: pathlib.
     def check(given: Dict[str, float], inputs: Dict[str, np.ndarray], initializer: str) -> None:
         with autopar.Session(tmp_path / "forward.bin", initializer=initializer) as forward:
             logits = forward.run({"input_ids": inputs["input_ids"]})["logits"]
-        for name, value in expected(logits, inputs["labels"], inputs["wanted"]).items():
+        for name, value in expected(logits, inputs["labels"], inputs["wanted"], inputs["weights"]).items():
             np.testing.assert_allclose(given[name], value, rtol=1e-5, err_msg=name)
 
     with autopar.Session(step) as session:
@@ -72,7 +74,7 @@ def test_metrics_are_those_of_the_outputs(gpt2: pathlib.Path, tmp_path: pathlib.
         check(session.run(batch(2)), batch(2), "")
         session.export(tmp_path / "w.safetensors")
         after = session.evaluate(batch(3))
-        assert list(after) == ["loss", "accuracy", "top5", "mae", "binary_accuracy", "nll"]
+        assert list(after) == ["loss", "accuracy", "top5", "weighted", "mae", "binary_accuracy", "nll"]
         check(after, batch(3), str(tmp_path / "w.safetensors"))
 
 

@@ -6,7 +6,7 @@
 // LOSS: error: loss "hinge(y,target)": unknown loss; expected softmax_cross_entropy, soft_cross_entropy, distillation, negative_log_likelihood, binary_cross_entropy, binary_focal, mean_squared_error, mse, mean_absolute_error, mae, huber, smooth_l1, or the name of a result that is the loss itself, at character 1
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y)" 2>&1 | FileCheck %s --check-prefix=TARGET
-// TARGET: error: loss "mse(y)": mse takes a result of the model and a target, such as mse(logits, labels); at character 1
+// TARGET: error: loss "mse(y)": mse takes a result of the model, a target and weights if wished, such as mse(logits, labels); at character 1
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(i,target)" 2>&1 | FileCheck %s --check-prefix=FLOATS
 // FLOATS: error: loss "mse(i,target)": expected "i" to hold floats, got tensor<2xi64>
@@ -39,7 +39,7 @@
 // TOP: error: metric "accuracy(y,l,top=6)": expected top to be one of 1 to 5, the number of classes, at character 14
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) metrics=accuracy(y)" 2>&1 | FileCheck %s --check-prefix=LABELS
-// LABELS: error: metric "accuracy(y)": accuracy takes a result of the model and a target, such as accuracy(logits, labels); at character 1
+// LABELS: error: metric "accuracy(y)": accuracy takes a result of the model, a target and weights if wished, such as accuracy(logits, labels); at character 1
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) metrics=accuracy(y,l),"  2>&1 | FileCheck %s --check-prefix=COMMA
 // COMMA: error: metric "": expected a name at character 1
@@ -103,6 +103,9 @@
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=muon(lr=0,adamw_lr=1)" 2>&1 | FileCheck %s --check-prefix=ADAMWRATE
 // ADAMWRATE: error: optimizer "muon(lr=0,adamw_lr=1)": expected adamw_lr beside an lr above 0, of which it is a part at character 11
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target,w,z)" 2>&1 | FileCheck %s --check-prefix=FOUR
+// FOUR: error: loss "mse(y,target,w,z)": mse takes a result of the model, a target and weights if wished, such as mse(logits, labels); at character 1
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=huber(y,target,delta=0)" 2>&1 | FileCheck %s --check-prefix=DELTA
 // DELTA: error: loss "huber(y,target,delta=0)": expected delta to be finite and above 0 at character 16

@@ -31,6 +31,8 @@ struct Loss {
 ///   smooth_l1(prediction, targets, beta=1)
 ///   NAME                            a result of one element that is the loss itself
 ///
+/// A third argument of a function names weights (f32; f64 for f64), a number for each that the mean
+/// is over (rows of logits; labels that are ignored do not count): what is averaged is multiplied.
 /// Targets of soft_cross_entropy and distillation, where results, have no derivative by the loss.
 /// `labels` are class numbers (i64) of the shape of `logits` without the axis; `ignored` is the
 /// ignore_index of a call that gives none, NaN for none. BadInput says what does not fit.
