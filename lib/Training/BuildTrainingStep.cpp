@@ -5,6 +5,7 @@
 
 #include "NormalizeAgain.h"
 #include "RateScales.h"
+#include "TrainedParameter.h"
 
 #include "autopar/Dialect/AutoPar/Gradients/Differentiate.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
@@ -14,8 +15,6 @@
 #include "autopar/Training/Losses.h"
 #include "autopar/Training/Metrics.h"
 #include "autopar/Training/MixedPrecision.h"
-#include "autopar/Training/Optimizers.h"
-#include "autopar/Training/ParameterMatrices.h"
 #include "autopar/Training/StepSignature.h"
 #include "autopar/Training/UpdateFormulas.h"
 
@@ -40,18 +39,6 @@ struct StepResult {
   bool isMetric = false;
   bool guards = false;      ///< must be finite for the step to change anything
   bool isEvaluated = false; ///< also known without a step
-};
-
-/// One trained parameter.
-struct Trained {
-  BlockArgument argument;
-  std::string name;
-  bool decays = true;
-  Value gradient = {};
-  double rateScale = 1; ///< of the learning rate
-  const Optimizer *optimizer = nullptr;
-  ParameterMatrix matrix = {}; ///< where the optimizer is that of matrices
-  SmallVector<Value> state = {};
 };
 
 class StepBuilder {
@@ -106,7 +93,7 @@ public:
     results.push_back({loss->value, "loss", true, true, true});
     results.append(metrics);
     clip();
-    chooseOptimizers(*optimizers, matrices);
+    chooseOptimizers(trained, *optimizers, matrices, function.getLoc());
     update(*optimizers->others, schedule);
     enter("update");
     finish();
@@ -223,7 +210,7 @@ private:
         function.emitWarning() << "the loss does not depend on parameter \"" << parameter.name
                                << "\"; it keeps its values";
     }
-    llvm::erase_if(trained, [](const Trained &parameter) { return !parameter.gradient; });
+    llvm::erase_if(trained, [](const TrainedParameter &parameter) { return !parameter.gradient; });
     if (trained.empty())
       return function.emitError("the loss depends on no parameter that is to be trained");
     normalizeAgain(function.getBody().front(), lastMarked);
@@ -236,7 +223,7 @@ private:
     FailureOr<RateScales> scales = RateScales::of(module, rateScales);
     if (failed(scales))
       return failure();
-    for (Trained &parameter : trained)
+    for (TrainedParameter &parameter : trained)
       parameter.rateScale = scales->scaleOf(ParameterNames(parameter.argument));
     return scales->checkUsed(module);
   }
@@ -258,7 +245,7 @@ private:
       return;
     Value inverse = b.div(b.splatLike(scale, 1), scale);
     nameNew("loss_scale");
-    for (Trained &parameter : trained) {
+    for (TrainedParameter &parameter : trained) {
       RankedTensorType type = b.typeOf(parameter.gradient);
       Operation *before = lastOp();
       Value gradient = b.cast(parameter.gradient, wide(parameter.gradient, builder));
@@ -276,7 +263,7 @@ private:
   Value squaredNorm() {
     if (normSquare)
       return normSquare;
-    for (Trained &parameter : trained) {
+    for (TrainedParameter &parameter : trained) {
       Operation *before = lastOp();
       Value gradient = b.cast(parameter.gradient, wide(parameter.gradient, builder));
       int64_t rank = FormulaBuilder::typeOf(gradient).getRank();
@@ -331,44 +318,8 @@ private:
     return addArgument(function, RankedTensorType::get({}, element), "control." + word, mark);
   }
 
-  /// For matrices that of their own.
-  void chooseOptimizers(const Optimizers &optimizers,
-                        const llvm::MapVector<BlockArgument, ParameterMatrix> &matrices) {
-    int64_t chosen = 0;
-    for (Trained &parameter : trained) {
-      auto matrix = matrices.find(parameter.argument);
-      bool isMatrix = matrix != matrices.end();
-      parameter.optimizer = isMatrix ? optimizers.ofMatrices.get() : optimizers.others.get();
-      if (isMatrix)
-        parameter.matrix = matrix->second;
-      parameter.rateScale *= parameter.optimizer->rateScale;
-      chosen += isMatrix;
-    }
-    if (optimizers.ofMatrices)
-      emitRemark(function.getLoc())
-          << optimizers.ofMatrices->name << " updates " << chosen << " matrices, "
-          << optimizers.others->name << " the other " << trained.size() - chosen << " parameters";
-  }
-
-  void addState() {
-    SmallVector<Type> types;
-    SmallVector<std::string> names;
-    for (const Trained &parameter : trained)
-      for (StringRef state : parameter.optimizer->keptNames()) {
-        types.push_back(parameter.argument.getType());
-        names.push_back(parameter.name + "/" + state.str());
-      }
-    ArrayRef<BlockArgument> left = addArguments(function, types, names, donated());
-    for (Trained &parameter : trained) {
-      size_t count = parameter.optimizer->keptNames().size();
-      parameter.state.assign(left.begin(), left.begin() + count);
-      left = left.drop_front(count);
-    }
-  }
-
   void update(const Optimizer &optimizer, const std::optional<LearningRateSchedule> &schedule) {
-    addState();
-    donateTrained();
+    addState(function, trained);
     BlockArgument rate = control("learning_rate", builder.getF64Type());
     function.setArgAttr(rate.getArgNumber(), "autopar.initial",
                         builder.getF64FloatAttr(optimizer.learningRate));
@@ -385,10 +336,10 @@ private:
     if (scaling)
       count = b.sub(count, b.cast(LossScaling::skippedSteps(scalingState), builder.getF64Type()));
     std::map<std::pair<const Optimizer *, double>, SmallVector<Value>> shared; ///< by rate's scale
-    auto sharedBy = [&](const Trained &parameter) -> SmallVector<Value> & {
+    auto sharedBy = [&](const TrainedParameter &parameter) -> SmallVector<Value> & {
       return shared[{parameter.optimizer, parameter.rateScale}];
     };
-    for (const Trained &parameter : trained)
+    for (const TrainedParameter &parameter : trained)
       if (SmallVector<Value> &group = sharedBy(parameter); group.empty())
         group = parameter.optimizer->shared(
             b, parameter.rateScale == 1 ? rateNow : b.scale(rateNow, parameter.rateScale), count);
@@ -396,7 +347,7 @@ private:
     SmallVector<StepResult> told = std::exchange(results, {});
     SmallVector<StepResult> states;
     UpdateFormulas formulas(function);
-    for (const Trained &parameter : trained) {
+    for (const TrainedParameter &parameter : trained) {
       Operation *before = lastOp();
       SmallVector<Value> next = formulas.apply(b, *parameter.optimizer,
                                                {parameter.argument,
@@ -460,20 +411,6 @@ private:
     return {builder.getStringAttr("autopar.donated"), builder.getUnitAttr()};
   }
 
-  /// What is kept of a parameter has its shape, outside as well.
-  void donateTrained() {
-    auto attributes = SignatureAttributes::ofArguments(function);
-    for (const Trained &parameter : trained) {
-      unsigned number = parameter.argument.getArgNumber();
-      if (Attribute shape = attributes.get(number, kModelShapeAttribute))
-        for (Value state : parameter.state)
-          attributes.set(cast<BlockArgument>(state).getArgNumber(), kModelShapeAttribute, shape);
-      attributes.set(number, donated().getName(), donated().getValue());
-      attributes.set(number, "autopar.name", builder.getStringAttr(parameter.name));
-    }
-    attributes.write();
-  }
-
   void finish() {
     SmallVector<Value> values;
     SmallVector<Type> types;
@@ -514,7 +451,7 @@ private:
   OpBuilder builder;
   FormulaBuilder b;
   UniqueIds ids;
-  SmallVector<Trained> trained;
+  SmallVector<TrainedParameter> trained;
   SmallVector<StepResult> results, metrics, ownState;
   std::optional<LossScaling> scaling;
   SmallVector<Value> scalingState;

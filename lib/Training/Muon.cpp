@@ -100,6 +100,7 @@ struct Muon : Optimizer {
   Orthogonalizer orthogonalizer;
 
   SmallVector<StringRef> stateNames() const override { return {}; }
+  double keptPart() const override { return orthogonalizer.momentum; }
   const Preconditioner *preconditioner() const override { return &orthogonalizer; }
 
   SmallVector<Value> update(FormulaBuilder &b, Value parameter, Value gradient, ValueRange state,

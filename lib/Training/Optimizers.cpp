@@ -31,6 +31,7 @@ struct Sgd : Optimizer {
   SmallVector<StringRef> stateNames() const override {
     return momentum == 0 ? SmallVector<StringRef>{} : SmallVector<StringRef>{"momentum"};
   }
+  double keptPart() const override { return momentum; }
   SmallVector<Value> update(FormulaBuilder &b, Value parameter, Value gradient, ValueRange state,
                             ValueRange shared, double decay) const override {
     gradient = withPenalty(b, gradient, parameter, decay);
@@ -48,6 +49,7 @@ struct Adam : Optimizer {
   bool decoupled = false;
 
   SmallVector<StringRef> stateNames() const override { return {"mean", "square"}; }
+  double keptPart() const override { return std::max(beta1, beta2); }
 
   /// The rate; rate / (1 - beta1^t); 1 / sqrt(1 - beta2^t).
   SmallVector<Value> shared(FormulaBuilder &b, Value rate, Value count) const override {
@@ -75,6 +77,7 @@ struct Adagrad : Optimizer {
   double epsilon = 1e-10;
 
   SmallVector<StringRef> stateNames() const override { return {"square"}; }
+  double keptPart() const override { return 1; }
   SmallVector<Value> update(FormulaBuilder &b, Value parameter, Value gradient, ValueRange state,
                             ValueRange shared, double decay) const override {
     gradient = withPenalty(b, gradient, parameter, decay);
@@ -89,6 +92,7 @@ struct Lion : Optimizer {
   double beta1 = 0.9, beta2 = 0.99;
 
   SmallVector<StringRef> stateNames() const override { return {"mean"}; }
+  double keptPart() const override { return beta2; }
   SmallVector<Value> update(FormulaBuilder &b, Value parameter, Value gradient, ValueRange state,
                             ValueRange shared, double decay) const override {
     Value sign = b.unary(UnaryKind::Sign, interpolate(b, state[0], gradient, 1 - beta1));
@@ -111,6 +115,7 @@ struct Averaging : Optimizer {
     learningRate = inner->learningRate;
     rateScale = inner->rateScale;
     weightDecay = inner->weightDecay;
+    stateBits = inner->stateBits;
   }
 
   SmallVector<StringRef> stateNames() const override {
@@ -132,6 +137,7 @@ struct Averaging : Optimizer {
     next.push_back(b.add(state.back(), b.mul(b.sub(next[0], state.back()), shared.back())));
     return next;
   }
+  double keptPart() const override { return inner->keptPart(); }
   const Preconditioner *preconditioner() const override { return inner->preconditioner(); }
 };
 
@@ -202,6 +208,10 @@ const Row rows[] = {{"sgd", [](Call &call) { return makeSgd(call, 0); }},
                     {"lion", makeLion},
                     {"muon", makeMuonAndAdamW}};
 
+/// A state of 8 bits behind the point stays what it is where a step changes less than 1 / 512 of
+/// it: it follows what is some times as large if a step takes over a hundredth of that.
+constexpr double kMostKeptIn16Bits = 0.99;
+
 /// Betas, momentum and what an average keeps are fractions, everything else is finite and not
 /// negative.
 Status checkRanges(const Call &call, const Optimizers &optimizers) {
@@ -215,6 +225,13 @@ Status checkRanges(const Call &call, const Optimizers &optimizers) {
     if (key == "steps" &&
         (option.number < 1 || option.number > 20 || option.number != std::floor(option.number)))
       return expected(" to be a whole number from 1 to 20");
+    if (key == "state_bits" && option.number != 16 && option.number != 32)
+      return expected(" to be 16 or 32");
+    if (key == "state_bits" && option.number == 16)
+      for (const OptimizerPtr *optimizer : {&optimizers.others, &optimizers.ofMatrices})
+        if (*optimizer && (*optimizer)->keptPart() > kMostKeptIn16Bits)
+          return expected(
+              "=32, or betas and momentum up to 0.99: 16 bits do not follow slower means,");
     if (key == "adamw_lr" && !std::isfinite(optimizers.others->rateScale))
       return expected(" beside an lr above 0, of which it is a part");
     if (key == "nesterov" && option.number != 0 && optimizers.others->stateNames().empty())
@@ -241,12 +258,14 @@ Result<Optimizers> mlir::autopar::makeOptimizers(Call &call) {
     if (!call.arguments.empty())
       return call.errorAt(call.namePosition, call.name + " takes options (lr=0.1) only,");
     Optimizers optimizers = row.make(call);
-    double ema = call.take("ema", 0);
+    double ema = call.take("ema", 0), stateBits = call.take("state_bits", 32);
     AUTOPAR_RETURN_IF_ERROR(call.checkAllTaken());
     AUTOPAR_RETURN_IF_ERROR(checkRanges(call, optimizers));
     for (OptimizerPtr *optimizer : {&optimizers.others, &optimizers.ofMatrices}) {
       if (*optimizer && (*optimizer)->name.empty())
         (*optimizer)->name = call.name;
+      if (*optimizer)
+        (*optimizer)->stateBits = static_cast<int>(stateBits);
       if (*optimizer && ema != 0)
         *optimizer = std::make_unique<Averaging>(std::move(*optimizer), ema);
     }

@@ -18,6 +18,7 @@ SmallVector<Value> UpdateFormulas::apply(FormulaBuilder &b, const Optimizer &opt
   Value gradient = inputs.gradient;
   ValueRange state = inputs.state;
   UpdateConditions conditions = inputs.conditions;
+  auto element = cast<FloatType>(getElementTypeOrSelf(inputs.parameter.getType()));
   SmallVector<Value> next;
   if (const Preconditioner *preconditioner = optimizer.preconditioner()) {
     ValueRange own = state.take_front(preconditioner->stateNames().size());
@@ -25,8 +26,8 @@ SmallVector<Value> UpdateFormulas::apply(FormulaBuilder &b, const Optimizer &opt
     SmallVector<Type> types(own.getTypes());
     types.push_back(inputs.parameter.getType());
     UpdateOp gathered =
-        update(b, optimizer.name + "_direction", false, {own, gradient, {}, conditions}, types,
-               [&](FormulaBuilder &b, ValueRange kept, Value gradient, ValueRange) {
+        update(b, optimizer.name + "_direction", false, {element, own, gradient, {}, conditions},
+               types, [&](FormulaBuilder &b, ValueRange kept, Value gradient, ValueRange) {
                  return preconditioner->gather(b, gradient, kept);
                });
     llvm::append_range(next, gathered.getResults());
@@ -35,7 +36,7 @@ SmallVector<Value> UpdateFormulas::apply(FormulaBuilder &b, const Optimizer &opt
         preconditioner->direct(b, next.pop_back_val(), inputs.matrix, narrow ? narrow : element);
     conditions.clipFactor = nullptr; // the direction follows a clipped gradient
   }
-  Operands operands{{inputs.parameter}, gradient, inputs.shared, conditions};
+  Operands operands{element, {inputs.parameter}, gradient, inputs.shared, conditions};
   llvm::append_range(operands.kept, state);
   UpdateOp updated =
       update(b, optimizer.name, inputs.decays, operands, ValueRange(operands.kept).getTypes(),
@@ -52,17 +53,16 @@ UpdateOp UpdateFormulas::update(FormulaBuilder &b, const Twine &name, bool decay
                                 const Operands &operands, TypeRange results, Body body) {
   SmallVector<Value> inputs = operands.kept;
   inputs.push_back(operands.gradient);
-  auto add = [&](Value scalar, Value like) {
-    Type element = b.typeOf(like).getElementType();
+  auto add = [&](Value scalar, Type element) {
     Value &known = casts[{scalar, element}];
     if (!known)
       known = b.cast(scalar, element);
     inputs.push_back(known);
   };
   for (Value number : operands.shared)
-    add(number, operands.kept[0]);
+    add(number, operands.element);
   if (operands.conditions.clipFactor)
-    add(operands.conditions.clipFactor, operands.gradient);
+    add(operands.conditions.clipFactor, b.typeOf(operands.gradient).getElementType());
   if (operands.conditions.isFinite)
     inputs.push_back(operands.conditions.isFinite);
   SmallVector<Type> numbers = llvm::map_to_vector(inputs, [](Value input) -> Type {
@@ -93,12 +93,15 @@ FormulaOp UpdateFormulas::build(StringRef name, ArrayRef<Type> numbers, const Op
   Value gradient = inputs[kept.size()];
   if (operands.conditions.clipFactor)
     gradient = b.mul(gradient, inputs[kept.size() + 1 + shared.size()]);
-  // Of narrow parameters it may be f32.
-  gradient = b.cast(gradient, getElementTypeOrSelf(kept[0].getType()));
-  SmallVector<Value> results = body(b, kept, gradient, shared);
-  if (operands.conditions.isFinite)
-    for (auto [next, before] : llvm::zip(results, kept))
+  // The gradient of a narrow parameter may be f32, the state of a wide one bf16.
+  auto inElement = [&](Value value) { return b.cast(value, operands.element); };
+  SmallVector<Value> results =
+      body(b, llvm::map_to_vector(kept, inElement), inElement(gradient), shared);
+  for (auto [next, before] : llvm::zip(results, kept)) {
+    next = b.cast(next, getElementTypeOrSelf(before.getType()));
+    if (operands.conditions.isFinite)
       next = b.select(inputs.back(), next, before);
+  }
   YieldOp::create(builder, formula.getLoc(), results);
   return formula;
 }

@@ -19,6 +19,7 @@ class Optimizer:
     """Options that print as a call of the command line's small language: adamw(lr=0.0003).
 
     ema: what a step keeps of the moving averages of the parameters (Session.export); 0: there are none.
+    state_bits: 16 keeps what else is kept in bf16.
     """
 
     def __str__(self) -> str:
@@ -39,6 +40,7 @@ class SGD(Optimizer):
     nesterov: bool = False
     weight_decay: float = 0.0
     ema: float = 0.0
+    state_bits: int = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +53,7 @@ class Adam(Optimizer):
     eps: float = 1e-8
     weight_decay: float = 0.0
     ema: float = 0.0
+    state_bits: int = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +66,7 @@ class AdamW(Optimizer):
     eps: float = 1e-8
     weight_decay: float = 0.01
     ema: float = 0.0
+    state_bits: int = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +77,7 @@ class Adagrad(Optimizer):
     eps: float = 1e-10
     weight_decay: float = 0.0
     ema: float = 0.0
+    state_bits: int = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,6 +89,7 @@ class Lion(Optimizer):
     beta2: float = 0.99
     weight_decay: float = 0.0
     ema: float = 0.0
+    state_bits: int = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,6 +112,7 @@ class Muon(Optimizer):
     beta2: float = 0.95
     eps: float = 1e-8
     ema: float = 0.0
+    state_bits: int = 32
 
 
 @dataclasses.dataclass(frozen=True)

@@ -82,9 +82,22 @@ def test_losses_equal_pytorch(gpt2: Example, tmp_path: pathlib.Path, name: str, 
     assert expected[-1] < expected[0]
 
 
+@pytest.mark.parametrize("optimizer", ["adamw(lr=1e-3, beta2=0.95", "muon(lr=1e-3"])
+def test_state_of_16_bits_trains_as_well_in_less_memory(gpt2: Example, tmp_path: pathlib.Path, optimizer: str) -> None:
+    wide, narrow = (autopar.compile(gpt2.path, tmp_path / f"{bits}.bin", bind=gpt2.bind, train=autopar.Train(LOSS.split("=")[1], f"{optimizer}, state_bits={bits})"))
+                    for bits in (32, 16))
+    losses = train(narrow, STEPS)
+    np.testing.assert_allclose(losses, train(wide, STEPS), rtol=2e-3)
+    with autopar.Session(wide) as of_32, autopar.Session(narrow) as of_16:
+        def state_bytes(session: autopar.Session) -> int:
+            return sum(session.state(port.name).nbytes for port in session.states if port.name.rpartition("/")[2] in ("mean", "square", "momentum"))
+        assert 2 * state_bytes(of_16) == state_bytes(of_32)
+
+
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_ranks_train_like_one(gpt2: Example, tmp_path: pathlib.Path, ranks: int) -> None:
-    options = ["--train", LOSS, "--optimizer", "adamw(lr=1e-3, weight_decay=0.1)", "--clip-norm", "1"]
+@pytest.mark.parametrize("optimizer", ["adamw(lr=1e-3, weight_decay=0.1)", "muon(lr=1e-3)"])
+def test_ranks_train_like_one(gpt2: Example, tmp_path: pathlib.Path, optimizer: str, ranks: int) -> None:
+    options = ["--train", LOSS, "--optimizer", optimizer, "--clip-norm", "1"]
     alone = autopar.compile(gpt2.path, tmp_path / "alone.bin", bind=gpt2.bind, options=options)
     together = autopar.compile(gpt2.path, tmp_path / "together.bin", bind=gpt2.bind, ranks=ranks, options=options)
     np.testing.assert_allclose(train(together, STEPS), train(alone, STEPS), rtol=1e-5)

@@ -66,7 +66,7 @@
 // SMOOTHING: error: loss {{.*}}: expected label_smoothing between 0 and 1 at character 27
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=adamw(lr=3e-4,weigth_decay=0.1)" 2>&1 | FileCheck %s --check-prefix=OPTION
-// OPTION: error: optimizer "adamw(lr=3e-4,weigth_decay=0.1)": unknown option "weigth_decay"; adamw takes lr, beta1, beta2, eps, weight_decay, ema at character 15
+// OPTION: error: optimizer "adamw(lr=3e-4,weigth_decay=0.1)": unknown option "weigth_decay"; adamw takes lr, beta1, beta2, eps, weight_decay, ema, state_bits at character 15
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=adamw(lr=fast)" 2>&1 | FileCheck %s --check-prefix=NUMBER
 // NUMBER: error: optimizer "adamw(lr=fast)": expected a number at character 10
@@ -97,6 +97,15 @@
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=lamb" 2>&1 | FileCheck %s --check-prefix=OPTIMIZER
 // OPTIMIZER: error: optimizer "lamb": unknown optimizer; expected sgd, momentum, adam, adamw, adagrad, lion, muon at character 1
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=adam(state_bits=8)" 2>&1 | FileCheck %s --check-prefix=BITS
+// BITS: error: optimizer "adam(state_bits=8)": expected state_bits to be 16 or 32 at character 6
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=adamw(state_bits=16)" 2>&1 | FileCheck %s --check-prefix=SLOW
+// SLOW: error: optimizer "adamw(state_bits=16)": expected state_bits=32, or betas and momentum up to 0.99: 16 bits do not follow slower means, at character 7
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=adagrad(state_bits=16)" 2>&1 | FileCheck %s --check-prefix=GROWING
+// GROWING: error: optimizer "adagrad(state_bits=16)": expected state_bits=32, or betas
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=muon(steps=2.5)" 2>&1 | FileCheck %s --check-prefix=STEPS
 // STEPS: error: optimizer "muon(steps=2.5)": expected steps to be a whole number from 1 to 20 at character 6

@@ -38,6 +38,8 @@ int caseCount() {
 /// cancel, it shows more.
 static double toleranceOf(const Case &c) {
   double more = c.cell.op == "attention_grad" ? 4 : 1;
+  if (c.states == StateKind::Narrow)
+    return more * 0.03;
   return c.precision == "bf16" ? more * 0.03 : c.precision == "fp16" ? more * 0.004 : 1e-4;
 }
 
@@ -47,6 +49,7 @@ std::ostream &operator<<(std::ostream &out, const Case &c) {
              << c.precision << (c.trains ? ", training" : "")
              << (c.states == StateKind::Kept        ? ", with state"
                  : c.states == StateKind::Offloaded ? ", with state in host memory"
+                 : c.states == StateKind::Narrow    ? ", with state of 16 bits"
                                                     : "");
 }
 

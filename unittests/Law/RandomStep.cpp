@@ -2,6 +2,7 @@
 // Loss, derivatives, update: see the header.
 #include "RandomStep.h"
 
+#include "autopar/Base/AverageName.h"
 #include "autopar/Dialect/AutoPar/Gradients/Differentiate.h"
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Training/Optimizers.h"
@@ -22,6 +23,10 @@ constexpr const char *optimizers[] = {
     "adam(lr=0.1)",        "adamw(lr=0.1)",
     "adagrad(lr=0.1)",     "adamw(lr=0.1,ema=0.75)",
     "muon(lr=0.1,steps=2)"};
+
+constexpr const char *narrowOptimizers[] = {
+    "sgd(lr=0.1,momentum=0.9,state_bits=16)", "adam(lr=0.1,beta2=0.95,state_bits=16)",
+    "adamw(lr=0.1,beta2=0.95,ema=0.75,state_bits=16)", "muon(lr=0.1,steps=2,state_bits=16)"};
 
 class StepDrawer {
 public:
@@ -46,7 +51,7 @@ public:
     evaluated = results.size();
     results.push_back(loss);
     results.push_back(drawMetric());
-    auto call = ::autopar::Call::parse("optimizer", optimizers[random() % std::size(optimizers)]);
+    auto call = ::autopar::Call::parse("optimizer", drawOptimizer());
     auto optimizers = makeOptimizers(*call);
     mayBeZero = call->name == "sgd";
     UpdateFormulas formulas(function);
@@ -58,6 +63,12 @@ public:
   }
 
 private:
+  const char *drawOptimizer() {
+    if (states == autopar_law::StateKind::Narrow)
+      return narrowOptimizers[random() % std::size(narrowOptimizers)];
+    return optimizers[random() % std::size(optimizers)];
+  }
+
   /// Weights differ from place to place, so that no derivative is the same everywhere.
   Value drawLoss() {
     Value loss;
@@ -103,8 +114,11 @@ private:
     auto scalar = RankedTensorType::get({}, builder.getF64Type());
     SmallVector<Value> state;
     size_t next = results.size(); // the parameter's
-    for ([[maybe_unused]] StringRef name : optimizer.keptNames())
-      state.push_back(drawState(b.typeOf(parameter), ++next));
+    for (StringRef name : optimizer.keptNames()) {
+      RankedTensorType type = b.typeOf(parameter);
+      bool isNarrow = optimizer.stateBits == 16 && name != ::autopar::kAverageState;
+      state.push_back(drawState(isNarrow ? type.clone(builder.getBF16Type()) : type, ++next));
+    }
     // In groups of rates of their own.
     double rate = cast<BlockArgument>(parameter).getArgNumber() % 2 ? 0.1 : 0.05;
     SmallVector<Value> shared = optimizer.shared(b, b.splat(scalar, rate), b.splat(scalar, 3));
@@ -128,7 +142,11 @@ private:
     keptBy[next] = name + "/kept";
     if (states == autopar_law::StateKind::Offloaded && type.getRank() > 0 && places() % 4)
       function.setArgAttr(kept.getArgNumber(), kOnHostAttribute, builder.getUnitAttr());
-    return mayBeZero ? Value(kept) : b.add(b.square(addArgument(function, type, name)), kept);
+    if (mayBeZero)
+      return kept;
+    auto wide = type.clone(builder.getF32Type());
+    Value square = b.square(addArgument(function, wide, name));
+    return b.cast(b.add(square, b.cast(kept, builder.getF32Type())), type.getElementType());
   }
 
   void nameNew() {

@@ -8,9 +8,9 @@
 
 namespace autopar_law {
 
-/// Where states come from: they are inputs, steps hand them on, or some of those that steps hand on
-/// lie in host memory.
-enum class StateKind { Given, Kept, Offloaded };
+/// Where states come from: they are inputs, steps hand them on, some of those that steps hand on lie
+/// in host memory, or all of them have 16 bits.
+enum class StateKind { Given, Kept, Offloaded, Narrow };
 
 /// Adds to @main of a drawn module a loss (a weighted sum of its float results), the derivatives of
 /// the loss by all float arguments and the update of each by an optimizer drawn from `seed`; loss,

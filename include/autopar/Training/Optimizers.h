@@ -35,6 +35,7 @@ public:
   double learningRate = 0; ///< where no schedule says otherwise
   double rateScale = 1;    ///< of the learning rate, whatever a schedule makes of it
   double weightDecay = 0;
+  int stateBits = 32; ///< 16: what is kept is bf16, but for averages of parameters
 
   /// Names of all tensors that are kept per parameter: of its preconditioner, then its own.
   SmallVector<StringRef> keptNames() const;
@@ -46,6 +47,8 @@ public:
   virtual SmallVector<Value> shared(FormulaBuilder &b, Value rate, Value count) const {
     return {rate};
   }
+  /// The largest part of itself that a state keeps in a step.
+  virtual double keptPart() const = 0;
   /// The new parameter, then the new state. `shared` are the numbers above, of the parameter's
   /// type. `decay` is the weight decay of this parameter.
   virtual SmallVector<Value> update(FormulaBuilder &b, Value parameter, Value gradient,
@@ -72,7 +75,8 @@ struct Optimizers {
 ///   muon(lr=1e-3, momentum=0.95, nesterov=true, steps=5, rms=0.2, weight_decay=0.1,
 ///        adamw_lr=lr, beta1=0.9, beta2=0.95, eps=1e-8)
 ///
-/// Each takes ema=N, too: exponential moving averages of the parameters, of which a step keeps N.
+/// Each takes ema=N, too: exponential moving averages of the parameters, of which a step keeps N;
+/// and state_bits=16: what is kept of parameters of more bits is bf16.
 /// BadInput points at what is wrong.
 ::autopar::Result<Optimizers> makeOptimizers(::autopar::Call &call);
 

@@ -34,12 +34,14 @@ public:
 private:
   /// Of one operation; `kept` are replaced by its first results.
   struct Operands {
+    Type element; ///< that it computes in: the parameter's
     SmallVector<Value> kept;
     Value gradient;
     ValueRange shared;
     UpdateConditions conditions;
   };
-  /// The results from what `kept`, `gradient` and `shared` are of one element.
+  /// The results from what `kept`, `gradient` and `shared` are of one element, all of the
+  /// parameter's type.
   using Body = function_ref<SmallVector<Value>(FormulaBuilder &, ValueRange, Value, ValueRange)>;
 
   UpdateOp update(FormulaBuilder &b, const Twine &name, bool decays, const Operands &operands,
