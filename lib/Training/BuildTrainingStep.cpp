@@ -451,7 +451,7 @@ private:
   OpBuilder builder;
   FormulaBuilder b;
   UniqueIds ids;
-  SmallVector<TrainedParameter> trained;
+  std::vector<TrainedParameter> trained;
   SmallVector<StepResult> results, metrics, ownState;
   std::optional<LossScaling> scaling;
   SmallVector<Value> scalingState;

@@ -34,45 +34,64 @@ public:
     return {next, nesterov ? interpolate(b, gradient, next, momentum) : next};
   }
 
-  Value direct(FormulaBuilder &b, Value direction, ParameterMatrix matrix,
+  Value direct(FormulaBuilder &b, Value direction, const ParameterMatrix &matrix,
                FloatType narrow) const override {
     RankedTensorType type = b.typeOf(direction);
+    bool isTurned = matrix.out < matrix.in;
+    ArrayRef<int64_t> rows = isTurned ? matrix.out : matrix.in;
+    ArrayRef<int64_t> columns = isTurned ? matrix.in : matrix.out;
     SmallVector<int64_t> order;
     for (int64_t dim = 0; dim < type.getRank(); ++dim)
-      if (dim != matrix.in && dim != matrix.out)
+      if (!llvm::is_contained(rows, dim) && !llvm::is_contained(columns, dim))
         order.push_back(dim);
-    order.append({std::min(matrix.in, matrix.out), std::max(matrix.in, matrix.out)});
-    Value x = b.cast(normalized(b, b.transpose(direction, order)), narrow);
+    Layout layout(order.size(), rows.size(), columns.size());
+    llvm::append_range(order, rows);
+    llvm::append_range(order, columns);
+    Value x = b.cast(normalized(b, b.transpose(direction, order), layout), narrow);
     for (int i = 0; i < steps; ++i)
-      x = step(b, x, i + 1 == steps ? type.getElementType() : narrow);
+      x = step(b, x, layout, i + 1 == steps ? type.getElementType() : narrow);
     return b.transpose(b.scale(x, scaleOf(type, matrix)), inverted(order));
   }
 
 private:
+  /// Dimensions of what stands in this order: a stack, rows, columns.
+  struct Layout {
+    SmallVector<int64_t> stack, rows, columns;
+
+    Layout(int64_t stacked, int64_t ofRows, int64_t ofColumns)
+        : stack(range(0, stacked)), rows(range(stacked, ofRows)),
+          columns(range(stacked + ofRows, ofColumns)) {}
+    static SmallVector<int64_t> range(int64_t first, int64_t count) {
+      return llvm::to_vector(llvm::seq(first, first + count));
+    }
+  };
+
   /// Divided by its norm, so that no singular value is above 1.
-  static Value normalized(FormulaBuilder &b, Value x) {
-    RankedTensorType type = b.typeOf(x);
-    int64_t dims[] = {type.getRank() - 2, type.getRank() - 1};
+  static Value normalized(FormulaBuilder &b, Value x, const Layout &layout) {
+    SmallVector<int64_t> dims(layout.rows);
+    dims.append(layout.columns);
     Value square = b.sum(b.square(x), dims);
     square = b.binary(BinaryKind::Max, square, b.splatLike(square, kLeastNorm * kLeastNorm));
-    return b.mul(x, b.unreduce(b.unary(UnaryKind::Rsqrt, square), type, dims));
+    return b.mul(x, b.unreduce(b.unary(UnaryKind::Rsqrt, square), b.typeOf(x), dims));
   }
 
-  /// (a + b (X X^T) + c (X X^T)^2) X of matrices along the last two dimensions; X X^T is summed
-  /// over the longer one.
-  static Value step(FormulaBuilder &b, Value x, Type result) {
+  /// (a + b (X X^T) + c (X X^T)^2) X; X X^T is summed over the longer of rows and columns.
+  static Value step(FormulaBuilder &b, Value x, const Layout &layout, Type result) {
     RankedTensorType type = b.typeOf(x);
-    int64_t first = type.getRank() - 2, last = first + 1;
-    bool isWide = type.getDimSize(first) <= type.getDimSize(last);
-    int64_t kept = isWide ? first : last, summed = isWide ? last : first;
-    SmallVector<int64_t> stack = llvm::to_vector(llvm::seq<int64_t>(0, first));
-    auto product = [&](Value lhs, Value rhs, int64_t lhsDim, int64_t rhsDim) -> Value {
-      return DotGeneralOp::create(b.builder, b.loc, lhs, rhs, stack, stack, lhsDim, rhsDim);
+    bool isWide = extentOf(type, layout.rows) <= extentOf(type, layout.columns);
+    const auto &[kept, summed] =
+        isWide ? std::tie(layout.rows, layout.columns) : std::tie(layout.columns, layout.rows);
+    Layout square(layout.stack.size(), kept.size(), kept.size());
+    auto product = [&](Value lhs, ArrayRef<int64_t> lhsDims, Value rhs,
+                       ArrayRef<int64_t> rhsDims) -> Value {
+      return DotGeneralOp::create(b.builder, b.loc, lhs, rhs, layout.stack, layout.stack, lhsDims,
+                                  rhsDims);
     };
-    Value gram = product(x, x, summed, summed);
-    Value square = product(gram, gram, last, first);
-    Value both = sum(b, gram, kCubic, square, kQuintic, type.getElementType());
-    Value along = isWide ? product(both, x, last, kept) : product(x, both, kept, first);
+    Value gram = product(x, summed, x, summed);
+    Value twice = product(gram, square.columns, gram, square.rows);
+    Value both = sum(b, gram, kCubic, twice, kQuintic, type.getElementType());
+    Value along =
+        isWide ? product(both, square.columns, x, kept) : product(x, kept, both, square.rows);
     return sum(b, x, kLinear, along, 1, result);
   }
 
@@ -89,9 +108,9 @@ private:
   /// So that elements of the result have a root mean square of `rms`, as those of AdamW's updates
   /// (Liu et al., "Muon is scalable for LLM training", 2025): those of U V^T of r x c have
   /// 1 / sqrt(max(r, c)). Or as Jordan has it: sqrt(max(1, out / in)).
-  double scaleOf(RankedTensorType type, ParameterMatrix matrix) const {
-    auto in = static_cast<double>(type.getDimSize(matrix.in));
-    auto out = static_cast<double>(type.getDimSize(matrix.out));
+  double scaleOf(RankedTensorType type, const ParameterMatrix &matrix) const {
+    auto in = static_cast<double>(extentOf(type, matrix.in));
+    auto out = static_cast<double>(extentOf(type, matrix.out));
     return rms > 0 ? rms * std::sqrt(std::max(in, out)) : std::sqrt(std::max(1.0, out / in));
   }
 };

@@ -18,14 +18,12 @@ std::optional<ParameterMatrix> matrixOf(Operation *product, unsigned number) {
   if (auto grouped = dyn_cast<GroupedDotOp>(product)) {
     if (number != 1)
       return std::nullopt;
-    return ParameterMatrix{grouped.getDepthDim(), grouped.getColumnDim()};
+    return ParameterMatrix{{grouped.getDepthDim()}, {grouped.getColumnDim()}};
   }
   auto dot = cast<DotGeneralOp>(product);
   ArrayRef<int64_t> contract = number == 0 ? dot.getLhsContract() : dot.getRhsContract();
-  SmallVector<int64_t> free = number == 0 ? dot.getLhsFree() : dot.getRhsFree();
-  if (contract.size() != 1 || free.empty())
-    return std::nullopt;
-  return ParameterMatrix{contract[0], free.back()};
+  return ParameterMatrix{SmallVector<int64_t>(contract),
+                         number == 0 ? dot.getLhsFree() : dot.getRhsFree()};
 }
 
 class MatrixFinder {
@@ -38,7 +36,7 @@ public:
     auto type = cast<RankedTensorType>(parameter.getType());
     SmallVector<int64_t> order = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
     if (type.getRank() < 2 || !isa<FloatType>(type.getElementType()) || !readAs(parameter, order) ||
-        !isInner || type.getDimSize(found->in) == 1 || type.getDimSize(found->out) == 1)
+        !isInner || extentOf(type, found->in) == 1 || extentOf(type, found->out) == 1)
       return std::nullopt;
     return found;
   }
@@ -64,11 +62,15 @@ private:
     std::optional<ParameterMatrix> matrix = matrixOf(product, number);
     if (!matrix)
       return false;
-    ParameterMatrix own{order[matrix->in], order[matrix->out]};
+    for (SmallVector<int64_t> *dims : {&matrix->in, &matrix->out}) {
+      for (int64_t &dim : *dims)
+        dim = order[dim];
+      llvm::sort(*dims);
+    }
     isInner |= inner.contains(product);
     if (!found)
-      found = own;
-    return found->in == own.in && found->out == own.out;
+      found = matrix;
+    return found->in == matrix->in && found->out == matrix->out;
   }
 
   DenseSet<Operation *> inner;
@@ -77,6 +79,13 @@ private:
 };
 
 } // namespace
+
+int64_t mlir::autopar::extentOf(RankedTensorType type, ArrayRef<int64_t> dims) {
+  int64_t extent = 1;
+  for (int64_t dim : dims)
+    extent *= type.getDimSize(dim);
+  return extent;
+}
 
 llvm::MapVector<BlockArgument, ParameterMatrix>
 mlir::autopar::innerMatrices(func::FuncOp function) {

@@ -48,9 +48,7 @@ class Muon(torch.optim.AdamW):
         for weight, group in ((weight, group) for group in inner for weight in group["params"]):
             mean = self.state[weight].setdefault("mean", torch.zeros_like(weight)).lerp_(weight.grad, 0.05)
             direction = weight.grad.lerp(mean, 0.95)
-            parts = 3 if weight.shape[1] == 3 * weight.shape[0] else 1  # query, key and value, one by one
-            direction = torch.cat([self.orthogonal(part) for part in direction.chunk(parts, 1)], 1)
-            weight.mul_(1 - group["lr"] * group["weight_decay"]).sub_(direction, alpha=group["lr"])
+            weight.mul_(1 - group["lr"] * group["weight_decay"]).sub_(self.orthogonal(direction), alpha=group["lr"])
         for group in inner:
             for weight in group["params"]:
                 weight.grad = None

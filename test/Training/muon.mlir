@@ -2,7 +2,7 @@
 // RUN: FileCheck %s --check-prefix=REMARK < %t
 // RUN: autopar-opt %s --autopar-build-training-step="loss=mse(y,target) optimizer=muon(ema=0.9)" 2>&1 | FileCheck %s --check-prefix=EMA
 
-// Inner matrices follow Muon: alone, several in one, and transposed or tied as long as all products take them alike.
+// Inner matrices follow Muon: alone, with columns in several dimensions, and transposed or tied as long as all products take them alike.
 // The output matrix, an embedding, a scale and what is both a table and a matrix follow AdamW.
 
 // REMARK: remark: muon updates 3 matrices, adamw the other 4 parameters
@@ -27,9 +27,8 @@
 // CHECK: autopar.update @muon %{{.*}}, %{{.*}}, %{{[^,]*}} {autopar.id = "up/update", autopar.phase = "update"} : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
 
 // CHECK: autopar.update @muon_direction {{.*}}"fused/update/update"
-// CHECK: autopar.transpose {{.*}} permutation [1, 0, 2] {{.*}} : tensor<8x2x4xf32> -> tensor<2x8x4xf32>
-// CHECK: autopar.dot_general {{.*}} batch [0] x [0] contract [1] x [1] {{.*}} -> tensor<2x4x4xf32>
-// CHECK: autopar.transpose {{.*}} permutation [1, 0, 2] {{.*}} : tensor<2x8x4xf32> -> tensor<8x2x4xf32>
+// CHECK: autopar.dot_general {{.*}} contract [1, 2] x [1, 2] {{.*}} -> tensor<8x8xf32>
+// CHECK: autopar.dot_general {{.*}} contract [1] x [0] {{.*}} -> tensor<8x2x4xf32>
 // CHECK: autopar.update @muon {{.*}}"fused/update"
 // CHECK: autopar.update @muon {{.*}}"twice/update"
 // CHECK-NOT: autopar.update @muon

@@ -122,7 +122,7 @@ private:
     // In groups of rates of their own.
     double rate = cast<BlockArgument>(parameter).getArgNumber() % 2 ? 0.1 : 0.05;
     SmallVector<Value> shared = optimizer.shared(b, b.splat(scalar, rate), b.splat(scalar, 3));
-    ParameterMatrix matrix{rank - 2, rank - 1};
+    ParameterMatrix matrix{{rank - 2}, {rank - 1}};
     llvm::append_range(
         results, formulas.apply(b, optimizer,
                                 {parameter, gradient, state, shared, {}, /*decays=*/true, matrix}));

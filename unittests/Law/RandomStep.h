@@ -8,8 +8,8 @@
 
 namespace autopar_law {
 
-/// Where states come from: they are inputs, steps hand them on, some of those that steps hand on lie
-/// in host memory, or all of them have 16 bits.
+/// Where states come from: they are inputs, steps hand them on, some of those that steps hand on
+/// lie in host memory, or all of them have 16 bits.
 enum class StateKind { Given, Kept, Offloaded, Narrow };
 
 /// Adds to @main of a drawn module a loss (a weighted sum of its float results), the derivatives of

@@ -23,7 +23,7 @@ public:
   virtual SmallVector<Value> gather(FormulaBuilder &b, Value gradient, ValueRange state) const = 0;
   /// That direction as a whole tensor, of `matrix`, into the one that the update follows, of the
   /// same type. Products read and give elements of `narrow`.
-  virtual Value direct(FormulaBuilder &b, Value direction, ParameterMatrix matrix,
+  virtual Value direct(FormulaBuilder &b, Value direction, const ParameterMatrix &matrix,
                        FloatType narrow) const = 0;
 };
 

@@ -7,12 +7,15 @@
 
 namespace mlir::autopar {
 
-/// Dimensions of a parameter that is a matrix, or a stack of them along all others: of experts, of
-/// query, key and value in one.
+/// Dimensions of a parameter that is a matrix (several together are its rows or columns, such as
+/// heads and what each has), or a stack of matrices along all others, such as experts.
 struct ParameterMatrix {
-  int64_t in = 0;  ///< over which products with it sum
-  int64_t out = 1; ///< which their results have
+  SmallVector<int64_t> in;  ///< over which products with it sum
+  SmallVector<int64_t> out; ///< which their results have
 };
+
+/// Of several dimensions together.
+int64_t extentOf(RankedTensorType type, ArrayRef<int64_t> dims);
 
 /// The parameters of a forward function that are matrices and that products alone read, at least
 /// one of which is an inner one: neither the last on the way to a result nor of those that only
