@@ -304,6 +304,7 @@ void mlir::autopar::addOrder(OpPassManager &manager, const AutoShardOptions &sha
   manager.addPass(createOverlapPartsPass(overlap));
   manager.addPass(createGatherAheadPass({shard.cluster, lower.target, shard.memoryLimit}));
   manager.addPass(createWaitBehindPass({shard.cluster, lower.target, shard.memoryLimit}));
+  manager.addPass(createInterleaveUpdatesPass({shard.cluster, lower.target, shard.memoryLimit}));
   EvaluateStepPassOptions evaluate;
   evaluate.cluster = shard.cluster;
   evaluate.target = lower.target;

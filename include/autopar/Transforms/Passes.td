@@ -337,6 +337,41 @@ def WaitBehindPass : Pass<"autopar-wait-behind", "mlir::ModuleOp"> {
   ];
 }
 
+def InterleaveUpdatesPass : Pass<"autopar-interleave-updates", "mlir::ModuleOp"> {
+  let summary = "let the updates of two parameters take turns where both wait for collectives";
+  let description = [{
+    Stands behind wait-behind. Updates of parameters depend on nothing of each other but numbers that all share. Where two that follow one
+    another have collectives in between, such as Muon's iteration on a matrix that lies in parts, they are written in turn, from
+    collective to collective, if both are through earlier so by the cost model on the cluster (the option's, else the module's). Where no
+    cluster is known, where collectives do not go on beside what computes, and where an operation reads and makes more than 1/64 of
+    the memory, the order stays.
+
+    ```mlir
+    %a0 = autopar.dot_general ... {autopar.phase = "update"}
+    %a1 = autopar.all_reduce sum %a0 ...
+    %a2 = autopar.dot_general %a1 ...
+    %b0 = autopar.dot_general ...
+    %b1 = autopar.all_reduce sum %b0 ...
+    %b2 = autopar.dot_general %b1 ...
+    ```
+    becomes
+    ```mlir
+    %a0 = autopar.dot_general ... {autopar.phase = "update"}
+    %a1 = autopar.all_reduce sum %a0 ...
+    %b0 = autopar.dot_general ...
+    %b1 = autopar.all_reduce sum %b0 ...
+    %a2 = autopar.dot_general %a1 ...
+    %b2 = autopar.dot_general %b1 ...
+    ```
+  }];
+  let dependentDialects = ["mlir::autopar::AutoParDialect"];
+  let options = [
+    Option<"cluster", "cluster", "std::string", "\"\"", "cluster file, or presets:NAME">,
+    Option<"target", "target", "Target", "Target::Cpu", "who runs the program: cpu or cuda">,
+    Option<"memoryLimit", "memory-limit", "int64_t", "0", "bytes per device; 0 takes the cluster's">,
+  ];
+}
+
 def SchedulePass : Pass<"autopar-schedule", "mlir::ModuleOp"> {
   let summary = "write out what runs once per micro-batch, in the order of the schedule";
   let description = [{
