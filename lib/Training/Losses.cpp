@@ -4,6 +4,7 @@
 // to be kept for the way back, and the classes may be sharded.
 #include "autopar/Training/Losses.h"
 
+#include "PolicyLosses.h"
 #include "TargetFormulas.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -30,7 +31,6 @@ public:
     for (const Row &row : rows()) {
       if (row.name != call.name)
         continue;
-      AUTOPAR_RETURN_IF_ERROR(checkArguments());
       Result<Loss> loss = (this->*row.build)();
       AUTOPAR_RETURN_IF_ERROR(loss.status());
       AUTOPAR_RETURN_IF_ERROR(call.checkAllTaken());
@@ -56,6 +56,8 @@ private:
                               {"soft_cross_entropy", &LossBuilder::softCrossEntropy},
                               {"distillation", &LossBuilder::distillation},
                               {"negative_log_likelihood", &LossBuilder::negativeLogLikelihood},
+                              {"dpo", &LossBuilder::dpo},
+                              {"ppo", &LossBuilder::ppo},
                               {"binary_cross_entropy", &LossBuilder::binaryCrossEntropy},
                               {"binary_focal", &LossBuilder::binaryFocal},
                               {"mean_squared_error", &LossBuilder::meanSquaredError},
@@ -70,6 +72,7 @@ private:
   //===-- classes -----------------------------------------------------------------------===//
 
   Result<Loss> crossEntropy() {
+    AUTOPAR_RETURN_IF_ERROR(checkArguments());
     Result<Classes> classes = this->classes();
     if (!classes)
       return classes.status();
@@ -102,6 +105,7 @@ private:
 
   /// sum(t) log(sum(exp(x))) - sum(t x).
   Result<Loss> softCrossEntropy() {
+    AUTOPAR_RETURN_IF_ERROR(checkArguments());
     auto scores = scoresOf();
     if (!scores)
       return scores.status();
@@ -115,6 +119,7 @@ private:
   /// Hinton, Vinyals and Dean, "Distilling the knowledge in a neural network", 2015: the divergence
   /// of softened probabilities, times the square of the temperature.
   Result<Loss> distillation() {
+    AUTOPAR_RETURN_IF_ERROR(checkArguments());
     double temperature = call.take("temperature", 1);
     AUTOPAR_RETURN_IF_ERROR(checkAbove0("temperature", temperature));
     auto scores = scoresOf();
@@ -130,6 +135,7 @@ private:
   }
 
   Result<Loss> negativeLogLikelihood() {
+    AUTOPAR_RETURN_IF_ERROR(checkArguments());
     Result<Classes> classes = this->classes();
     if (!classes)
       return classes.status();
@@ -138,6 +144,9 @@ private:
         b.unary(UnaryKind::Neg, total(ofKeptRows(*classes, b.mul(expected, classes->weights)))),
         {}};
   }
+
+  Result<Loss> dpo() { return dpoLoss(function, call, ignored); }
+  Result<Loss> ppo() { return ppoLoss(function, call, ignored); }
 
   /// Scores of classes beside what is wanted of each.
   struct Scores {
@@ -164,16 +173,6 @@ private:
     if (numbers->weights)
       weights = b.mul(weights, numbers->weights);
     return Scores{numbers->x, numbers->wanted, {*axis}, weights, b.unreduce(weights, type, *axis)};
-  }
-
-  /// No power overflows.
-  Value logSumExp(Value x, ArrayRef<int64_t> dims) {
-    Value top = ReduceOp::create(builder, b.loc, ReduceKind::Max, x, dims);
-    Value shifted = b.sub(x, b.unreduce(top, b.typeOf(x), dims));
-    return b.add(top, b.unary(UnaryKind::Log, b.sum(b.unary(UnaryKind::Exp, shifted), dims)));
-  }
-  Value softmax(Value x, Value logSum, ArrayRef<int64_t> dims) {
-    return b.unary(UnaryKind::Exp, b.sub(x, b.unreduce(logSum, b.typeOf(x), dims)));
   }
 
   //===-- numbers -----------------------------------------------------------------------===//
@@ -209,6 +208,7 @@ private:
   }
 
   Result<Loss> meanOfDistances(function_ref<Value(Value distance)> part) {
+    AUTOPAR_RETURN_IF_ERROR(checkArguments());
     Result<Numbers> numbers = this->numbers();
     if (!numbers)
       return numbers.status();
@@ -218,6 +218,7 @@ private:
   //===-- yes or no ---------------------------------------------------------------------===//
 
   Result<Loss> binaryCrossEntropy() {
+    AUTOPAR_RETURN_IF_ERROR(checkArguments());
     double positive = call.take("pos_weight", 1);
     AUTOPAR_RETURN_IF_ERROR(checkAbove0("pos_weight", positive));
     Result<Numbers> numbers = this->numbers();
@@ -238,6 +239,7 @@ private:
   /// Lin et al., "Focal loss for dense object detection", 2017: alpha_t (1 - p_t)^gamma as the
   /// weight of each.
   Result<Loss> binaryFocal() {
+    AUTOPAR_RETURN_IF_ERROR(checkArguments());
     double alpha = call.take("alpha", 0.25), gamma = call.take("gamma", 2);
     AUTOPAR_RETURN_IF_ERROR(checkRange("alpha", alpha, 0, 1));
     AUTOPAR_RETURN_IF_ERROR(checkRange("gamma", gamma, 1));

@@ -25,14 +25,16 @@ TargetFormulas::TargetFormulas(func::FuncOp function, Call &call, double ignored
       returns(function.getBody().front().getTerminator()), builder(returns),
       b(builder, function.getLoc()) {}
 
-Status TargetFormulas::checkArguments() const {
-  if (call.arguments.size() == 2 || call.arguments.size() == 3)
+Status TargetFormulas::checkArguments(size_t least, size_t most, const std::string &what) const {
+  if (call.arguments.size() >= least && call.arguments.size() <= most)
     return Status::ok();
-  return call.errorAt(call.namePosition,
-                      call.name +
-                          " takes a result of the model, a target and weights if wished, "
-                          "such as " +
-                          call.name + "(logits, labels);");
+  return call.errorAt(call.namePosition, call.name + " takes " + what + ";");
+}
+
+Status TargetFormulas::checkArguments() const {
+  return checkArguments(2, 3,
+                        "a result of the model, a target and weights if wished, such as " +
+                            call.name + "(logits, labels)");
 }
 
 //===-- results and targets -------------------------------------------------------------===//
@@ -92,6 +94,18 @@ Result<Value> TargetFormulas::ownOutput() {
 //===-- classes -------------------------------------------------------------------------===//
 
 Result<TargetFormulas::Classes> TargetFormulas::classes() {
+  Result<Classes> classes = labelledClasses();
+  if (!classes)
+    return classes;
+  Result<Value> given = givenWeights(b.typeOf(classes->weights));
+  if (!given)
+    return given.status();
+  if (*given)
+    classes->weights = b.mul(classes->weights, *given);
+  return classes;
+}
+
+Result<TargetFormulas::Classes> TargetFormulas::labelledClasses() {
   Classes c;
   Result<Value> logits = output(call.arguments[0]);
   if (!logits)
@@ -121,13 +135,7 @@ Result<TargetFormulas::Classes> TargetFormulas::classes() {
   limitInput(*labels, 0, logitsType.getDimSize(*axis) - 1, exception);
   if (!std::isnan(leftOut))
     c.isKept = b.compare(ComparePredicate::Ne, *labels, b.splatLike(*labels, leftOut));
-  auto ofRows = RankedTensorType::get(rows, c.type.getElementType());
-  Result<Value> given = givenWeights(ofRows);
-  if (!given)
-    return given.status();
-  c.weights = rowWeights(c.isKept, ofRows);
-  if (*given)
-    c.weights = b.mul(c.weights, *given);
+  c.weights = rowWeights(c.isKept, RankedTensorType::get(rows, c.type.getElementType()));
   return c;
 }
 
@@ -164,6 +172,16 @@ Value TargetFormulas::ofKeptRows(const Classes &c, Value rows) {
 
 Value TargetFormulas::total(Value x) {
   return b.sum(x, llvm::to_vector(llvm::seq<int64_t>(0, b.typeOf(x).getRank())));
+}
+
+Value TargetFormulas::logSumExp(Value x, ArrayRef<int64_t> dims) {
+  Value top = ReduceOp::create(builder, b.loc, ReduceKind::Max, x, dims);
+  Value shifted = b.sub(x, b.unreduce(top, b.typeOf(x), dims));
+  return b.add(top, b.unary(UnaryKind::Log, b.sum(b.unary(UnaryKind::Exp, shifted), dims)));
+}
+
+Value TargetFormulas::softmax(Value x, Value logSum, ArrayRef<int64_t> dims) {
+  return b.unary(UnaryKind::Exp, b.sub(x, b.unreduce(logSum, b.typeOf(x), dims)));
 }
 
 //===-- numbers -------------------------------------------------------------------------===//

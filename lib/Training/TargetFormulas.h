@@ -17,8 +17,9 @@ public:
                  double ignored = std::numeric_limits<double>::quiet_NaN());
 
 protected:
-  /// Every function but one's own output takes a result of the model, a target and, if wished, how
-  /// much each of what is averaged counts.
+  /// Most functions take a result of the model, a target and, if wished, how much each of what is
+  /// averaged counts. `what`: that and an example.
+  ::autopar::Status checkArguments(size_t least, size_t most, const std::string &what) const;
   ::autopar::Status checkArguments() const;
 
   /// A result of the model that holds floats.
@@ -41,6 +42,8 @@ protected:
     int64_t count() const { return type.getDimSize(dims[0]); }
   };
   ::autopar::Result<Classes> classes();
+  /// Where the third argument is something else than weights.
+  ::autopar::Result<Classes> labelledClasses();
   /// The axis of `type` along which classes lie.
   ::autopar::Result<int64_t> classAxis(RankedTensorType type);
 
@@ -54,6 +57,13 @@ protected:
 
   /// What the call says of how much each of `type` counts; null where it says nothing.
   ::autopar::Result<Value> givenWeights(RankedTensorType type);
+
+  /// log(sum(exp(x))): no power overflows.
+  Value logSumExp(Value x, ArrayRef<int64_t> dims);
+  Value softmax(Value x, Value logSum, ArrayRef<int64_t> dims);
+
+  /// An input, an output or what becomes an input, of `type`.
+  ::autopar::Result<Value> target(const std::string &name, RankedTensorType type);
 
   /// Of rows that are to be ignored 0, whatever they hold.
   Value ofKeptRows(const Classes &c, Value rows);
@@ -69,8 +79,6 @@ protected:
 
 private:
   ::autopar::Result<Value> floats(Value value, const std::string &name);
-  /// An input, an output or what becomes an input, of `type`.
-  ::autopar::Result<Value> target(const std::string &name, RankedTensorType type);
   Type wide(RankedTensorType type);
   Value rowWeights(Value isKept, RankedTensorType type);
 };

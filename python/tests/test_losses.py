@@ -11,6 +11,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import autopar
+import emulated_cuda
+from autopar import models
 
 SHAPE = (6, 3, 8)
 #: What autopar is told, and the same in PyTorch's words: y are predictions or logits of 8 classes, r weights of rows, v of all.
@@ -45,6 +47,11 @@ CASES: List[Tuple[str, str]] = [
     ("negative_log_likelihood(y, labels, r)", "(F.nll_loss(y.transpose(1, 2), labels, reduction='none') * r).mean()"),
     ("binary_cross_entropy(y, p, v)", "F.binary_cross_entropy_with_logits(y, p, weight=v)"),
     ("mse(y, t, v)", "((y - t).square() * v).mean()"),
+    ("dpo(y, labels, f)", "-F.logsigmoid(margin(y, labels, labels >= 0, f, 0.1)).mean()"),
+    ("dpo(y, labels, f, beta=0.5, label_smoothing=0.1, ignore_index=2)",
+     "(-0.9 * F.logsigmoid(margin(y, labels, labels != 2, f, 0.5)) - 0.1 * F.logsigmoid(-margin(y, labels, labels != 2, f, 0.5))).mean()"),
+    ("ppo(y, labels, r, old)", "clipped(y, labels, labels >= 0, r, old, 0.8, 1.2)"),
+    ("ppo(y, labels, r, old, clip=0.1, clip_high=0.3, ignore_index=2)", "clipped(y, labels, labels != 2, r, old, 0.9, 1.3)"),
 ]
 #: Runs in Debian's Python, which has PyTorch. Focal is that of torchvision.
 TORCH = """
@@ -56,6 +63,17 @@ def focal(y, t, alpha, gamma):
     p = y.sigmoid()
     each = F.binary_cross_entropy_with_logits(y, t, reduction="none") * (1 - (p * t + (1 - p) * (1 - t))) ** gamma
     return ((alpha * t + (1 - alpha) * (1 - t)) * each).mean()
+
+def own(y, labels):
+    return y.log_softmax(-1).gather(-1, labels[..., None])[..., 0]
+
+def margin(y, labels, kept, reference, beta):
+    moved = (own(y, labels) * kept).sum(1) - reference
+    return beta * (moved[0::2] - moved[1::2])
+
+def clipped(y, labels, kept, advantages, old, low, high):
+    ratio = (own(y, labels) - old).exp()
+    return -(torch.minimum(ratio * advantages, ratio.clamp(low, high) * advantages) * kept).sum() / kept.sum()
 
 given = {name: torch.from_numpy(array) for name, array in numpy.load(sys.argv[1]).items()}
 y = given["y"].requires_grad_()
@@ -72,7 +90,10 @@ def tensors() -> Dict[str, np.ndarray]:
     random = np.random.default_rng(0)
     y, t = (2 * random.standard_normal(SHAPE, np.float32) for _ in range(2))
     p = np.exp(t) / np.exp(t).sum(-1, keepdims=True)
-    return {"y": y, "t": t, "p": p, "hard": (t > 0).astype(np.float32), "labels": random.integers(0, 8, SHAPE[:2]),
+    labels = random.integers(0, 8, SHAPE[:2])
+    own = np.take_along_axis(y - np.log(np.exp(y).sum(-1, keepdims=True)), labels[..., None], -1)[..., 0]
+    return {"y": y, "t": t, "p": p, "hard": (t > 0).astype(np.float32), "labels": labels, "f": random.standard_normal(SHAPE[0], np.float32),
+            "old": own + 0.3 * random.standard_normal(SHAPE[:2], np.float32),
             "r": random.standard_normal(SHAPE[:2], np.float32), "v": random.standard_normal(SHAPE, np.float32),
             "columns": random.integers(0, 3, SHAPE[::2])}
 
@@ -108,6 +129,42 @@ def test_value_and_slope_are_those_of_pytorch(model: pathlib.Path, truth: Dict[s
             told = session.run({port.name: given[port.name] for port in session.inputs})
             np.testing.assert_allclose(told["loss"], truth[f"loss{number}"], rtol=2e-6)
             np.testing.assert_allclose(-session.state("w"), truth[f"slope{number}"], rtol=2e-5, atol=1e-8)
+
+
+PLANS = [["--ranks", "4", "--mesh", "data=4"], ["--ranks", "2", "--mesh", "tensor=2"], ["--ranks", "2", "--stages", "2", "--micro-batches", "2"],
+         ["--micro-batches", "4", "--rounds", "always"], ["--target", "cuda"]]
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    path = tmp_path_factory.mktemp("gpt2") / "gpt2.onnx"
+    models.save("gpt2-124m", path, layers=2, hidden=32, heads=4, vocab=50)
+    return path
+
+
+@pytest.mark.parametrize("options", PLANS, ids=["data", "tensor", "stages", "rounds", "cuda"])
+@pytest.mark.parametrize("loss", ["dpo(logits, labels, reference, beta=1)", "ppo(logits, labels, weights, old)", "distillation(logits, teacher, weights)",
+                                  "softmax_cross_entropy(logits, labels, weights, z_loss=0.01)"], ids=lambda loss: loss.partition("(")[0])
+def test_plans_learn_alike(gpt2: pathlib.Path, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, loss: str, options: List[str]) -> None:
+    monkeypatch.setenv("AUTOPAR_CUDA_LIBRARIES", str(emulated_cuda.LIBRARIES))
+    random = np.random.default_rng(0)
+    batch = {"input_ids": random.integers(0, 50, (8, 12)), "labels": random.integers(0, 50, (8, 12)), "reference": -40 - random.random(8, np.float32),
+             "weights": random.standard_normal((8, 12), np.float32), "old": -4 - random.random((8, 12), np.float32),
+             "teacher": random.standard_normal((8, 12, 50), np.float32)}
+    results: List[List[float]] = []
+    for words in ([], options):
+        train = autopar.Train(loss, "adamw(lr=0.01)", clip_norm=1.0)
+        compiled = autopar.compile(gpt2, tmp_path / "step.bin", bind={"batch": 8, "seq": 12}, train=train, options=words)
+        with autopar.Session(compiled) as session:
+            given = {port.name: batch[port.name] for port in session.inputs}
+            steps = [session.run(given) for _ in range(3)]
+            results.append([float(step[name]) for step in steps for name in ("loss", "gradient_norm")])
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-4)
+
+
+def test_micro_batches_do_not_part_a_pair(gpt2: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(autopar.Error, match="couples the samples of a batch"):
+        autopar.compile(gpt2, tmp_path / "step.bin", bind={"batch": 8, "seq": 12}, train=autopar.Train("dpo(logits, labels, reference)", micro_batches=8))
 
 
 def test_a_teacher_in_the_model_learns_nothing(tmp_path: pathlib.Path) -> None:

@@ -3,7 +3,7 @@
 // OUTPUT: error: loss "mse(out,target)": the model has no output "out"; its outputs are y, i
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=hinge(y,target)" 2>&1 | FileCheck %s --check-prefix=LOSS
-// LOSS: error: loss "hinge(y,target)": unknown loss; expected softmax_cross_entropy, soft_cross_entropy, distillation, negative_log_likelihood, binary_cross_entropy, binary_focal, mean_squared_error, mse, mean_absolute_error, mae, huber, smooth_l1, or the name of a result that is the loss itself, at character 1
+// LOSS: error: loss "hinge(y,target)": unknown loss; expected softmax_cross_entropy, soft_cross_entropy, distillation, negative_log_likelihood, dpo, ppo, binary_cross_entropy, binary_focal, mean_squared_error, mse, mean_absolute_error, mae, huber, smooth_l1, or the name of a result that is the loss itself, at character 1
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y)" 2>&1 | FileCheck %s --check-prefix=TARGET
 // TARGET: error: loss "mse(y)": mse takes a result of the model, a target and weights if wished, such as mse(logits, labels); at character 1
@@ -24,7 +24,7 @@
 // BEHIND: error: loss "mse(y,target)*2": expected '+' or nothing more at character 14
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) metrics=f1(y,target)" 2>&1 | FileCheck %s --check-prefix=METRIC
-// METRIC: error: metric "f1(y,target)": unknown metric; expected accuracy, binary_accuracy, softmax_cross_entropy, soft_cross_entropy, distillation, negative_log_likelihood, binary_cross_entropy, binary_focal, mean_squared_error, mse, mean_absolute_error, mae, huber, smooth_l1, or the name of a result of one element, at character 1
+// METRIC: error: metric "f1(y,target)": unknown metric; expected accuracy, binary_accuracy, softmax_cross_entropy, soft_cross_entropy, distillation, negative_log_likelihood, dpo, ppo, binary_cross_entropy, binary_focal, mean_squared_error, mse, mean_absolute_error, mae, huber, smooth_l1, or the name of a result of one element, at character 1
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) metrics=mae(y,target),mae(y,other)" 2>&1 | FileCheck %s --check-prefix=NAMED
 // NAMED: error: metric "mae(y,other)": there is a "mae" already; give this one a name, as in top5=accuracy(logits, labels, top=5)
@@ -115,6 +115,21 @@
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target,w,z)" 2>&1 | FileCheck %s --check-prefix=FOUR
 // FOUR: error: loss "mse(y,target,w,z)": mse takes a result of the model, a target and weights if wished, such as mse(logits, labels); at character 1
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=dpo(y,labels)" 2>&1 | FileCheck %s --check-prefix=DPO
+// DPO: error: loss "dpo(y,labels)": dpo takes a result of the model, labels and log-probabilities of a reference, such as dpo(logits, labels, reference); at character 1
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=dpo(y,labels,r,axis=0)" 2>&1 | FileCheck %s --check-prefix=PAIRS
+// PAIRS: error: loss "dpo(y,labels,r,axis=0)": expected "y" to have pairs of rows in front
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=dpo(y,labels,r,beta=-1)" 2>&1 | FileCheck %s --check-prefix=BETA
+// BETA: error: loss "dpo(y,labels,r,beta=-1)": expected beta to be finite and above 0 at character 16
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=ppo(y,actions,a)" 2>&1 | FileCheck %s --check-prefix=PPO
+// PPO: error: loss "ppo(y,actions,a)": ppo takes a result of the model, actions, their advantages and their old log-probabilities, such as
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=ppo(y,actions,a,old,clip=2)" 2>&1 | FileCheck %s --check-prefix=CLIPS
+// CLIPS: error: loss "ppo(y,actions,a,old,clip=2)": expected clip between 0 and 1 at character 21
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=huber(y,target,delta=0)" 2>&1 | FileCheck %s --check-prefix=DELTA
 // DELTA: error: loss "huber(y,target,delta=0)": expected delta to be finite and above 0 at character 16

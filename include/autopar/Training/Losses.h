@@ -23,6 +23,8 @@ struct Loss {
 ///   soft_cross_entropy(logits, probabilities, axis=-1)
 ///   distillation(logits, teacher_logits, axis=-1, temperature=1)
 ///   negative_log_likelihood(log_probabilities, labels, axis=-1, ignore_index=...)
+///   dpo(logits, labels, reference, axis=-1, beta=0.1, label_smoothing=0, ignore_index=...)
+///   ppo(logits, actions, advantages, old, axis=-1, clip=0.2, clip_high=clip, ignore_index=...)
 ///   binary_cross_entropy(logits, targets, pos_weight=1)      logits in front of the sigmoid
 ///   binary_focal(logits, targets, alpha=0.25, gamma=2)
 ///   mean_squared_error(prediction, targets)                  also: mse
@@ -31,11 +33,11 @@ struct Loss {
 ///   smooth_l1(prediction, targets, beta=1)
 ///   NAME                            a result of one element that is the loss itself
 ///
-/// A third argument of a function names weights (f32; f64 for f64), a number for each that the mean
-/// is over (rows of logits; labels that are ignored do not count): what is averaged is multiplied.
-/// Targets of soft_cross_entropy and distillation, where results, have no derivative by the loss.
-/// `labels` are class numbers (i64) of the shape of `logits` without the axis; `ignored` is the
-/// ignore_index of a call that gives none, NaN for none. BadInput says what does not fit.
+/// A third argument of the other functions names weights (f32; f64 for f64), a number for each that
+/// the mean is over (rows of logits; labels that are ignored do not count): what is averaged is
+/// multiplied. Targets of soft_cross_entropy and distillation, where results, have no derivative by
+/// the loss. `labels` are class numbers (i64) of the shape of `logits` without the axis; `ignored`
+/// is the ignore_index of a call that gives none, NaN for none. BadInput says what does not fit.
 ::autopar::Result<Loss> buildLoss(func::FuncOp function, ::autopar::Call &call,
                                   double ignored = std::numeric_limits<double>::quiet_NaN());
 
