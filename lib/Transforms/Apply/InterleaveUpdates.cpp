@@ -196,7 +196,7 @@ struct InterleaveUpdatesPass
   void runOnOperation() override {
     auto interleave = [](const StepPart &part) { Interleaver(part).run(); };
     if (failed(forEachPart(getOperation(), cluster, target, memoryLimit, &getAnalysis<KnownTimes>(),
-                           interleave)))
+                           interleave, /*behindRows=*/true)))
       return signalPassFailure();
     markAnalysesPreserved<KnownTimes>();
   }

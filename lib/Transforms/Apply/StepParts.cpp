@@ -52,7 +52,8 @@ FailureOr<bool> mlir::autopar::communicatesBeside(func::FuncOp function, StringR
 
 LogicalResult mlir::autopar::forEachPart(ModuleOp module, StringRef cluster, Target target,
                                          int64_t memoryLimit, KnownTimes *known,
-                                         function_ref<void(const StepPart &)> call) {
+                                         function_ref<void(const StepPart &)> call,
+                                         bool behindRows) {
   auto function = module.lookupSymbol<func::FuncOp>("main");
   if (!isKnown(module, cluster) || !function || function.isExternal() ||
       !function.getBody().hasOneBlock())
@@ -72,12 +73,19 @@ LogicalResult mlir::autopar::forEachPart(ModuleOp module, StringRef cluster, Tar
         memoryLimit > 0 ? memoryLimit : step.cluster.usableBytes(step.meshes[mesh].devices);
     call({ops, step.work, step.times[mesh], device, memory / kWorthOfOrder});
   };
-  if (schedule->stages == 1)
+  if (schedule->stages == 1) {
     for (const std::vector<Operation *> *ops :
          {&step.work.atStart, &step.work.inEach, &step.work.atEnd})
       visit(*ops, 0);
-  else
-    for (auto &[part, ops] : step.work.rows)
-      visit(ops, schedule->meshOf(static_cast<int32_t>(part.first)));
+    return success();
+  }
+  for (auto &[part, ops] : step.work.rows)
+    visit(ops, schedule->meshOf(static_cast<int32_t>(part.first)));
+  std::vector<SmallVector<Operation *>> behind(behindRows ? step.meshes.size() : 0);
+  for (Operation *op : step.work.atEnd)
+    if (const llvm::SmallBitVector &on = step.work.places[op]; behindRows && on.count() == 1)
+      behind[on.find_first()].push_back(op);
+  for (auto [mesh, ops] : llvm::enumerate(behind))
+    visit(ops, static_cast<int32_t>(mesh));
   return success();
 }

@@ -42,8 +42,10 @@ struct StepPart {
 
 /// Calls for every part of @main, by the cost model on the cluster (a description, else the
 /// module's), within the limit of memory (0: the device's). Nothing where there is no such
-/// function, and where no cluster is known. `known`: null, or of the module.
+/// function, and where no cluster is known. `known`: null, or of the module. `behindRows`: also for
+/// what each mesh does alone behind the rows of a pipeline's schedule.
 LogicalResult forEachPart(ModuleOp module, StringRef cluster, Target target, int64_t memoryLimit,
-                          KnownTimes *known, function_ref<void(const StepPart &)> call);
+                          KnownTimes *known, function_ref<void(const StepPart &)> call,
+                          bool behindRows = false);
 
 } // namespace mlir::autopar
