@@ -8,6 +8,7 @@ import tempfile
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
 import autopar
+import autopar.training
 from autopar import models
 from autopar.tools import find_tool
 
@@ -33,13 +34,14 @@ class Planned(NamedTuple):
     options: List[str] = []
 
     def __str__(self) -> str:
-        kind = "training" if self.train else "inference"
+        kind = f"training by {type(self.train.optimizer).__name__}" if self.train else "inference"
         cluster = json.loads(self.cluster)["name"] if self.cluster.startswith("{") else self.cluster
         return " ".join([self.model, *(f"{key}={value}" for key, value in self.sizes.items()), kind, "on", cluster, *self.options])
 
 
-def trained(micro_batches: int = 1, loss: str = "softmax_cross_entropy(logits, labels)") -> autopar.Train:
-    return autopar.Train(loss, autopar.AdamW(lr=1e-4), clip_norm=1.0, micro_batches=micro_batches)
+def trained(micro_batches: int = 1, loss: str = "softmax_cross_entropy(logits, labels)",
+            optimizer: autopar.training.Optimizer = autopar.AdamW(lr=1e-4)) -> autopar.Train:
+    return autopar.Train(loss, optimizer, clip_norm=1.0, micro_batches=micro_batches)
 
 
 TEXT = {"batch": 32, "seq": 512}
@@ -65,6 +67,10 @@ PLANS = [
     Planned("gpt2-350m", "presets:h100x4", TEXT, {"layers": 8}, trained(2), ["--mesh", "data=4", *OFFLOADED]),
     Planned("llama3-1b", "presets:h100x4", TEXT, {"layers": 8}, trained(8),
             ["--precision", "bf16", "--stages", "2", "--pipeline-schedule", "zero-bubble", *OFFLOADED]),
+    Planned("llama3-8b", "presets:a100x8", {"batch": 8, "seq": 4096}, {"layers": 4}, trained(optimizer=autopar.Muon()), ["--precision", "bf16"]),
+    Planned("llama3-8b", "presets:a100x8", {"batch": 16, "seq": 4096}, {"layers": 4}, trained(4), ["--precision", "bf16"]),
+    Planned("llama3-8b", "presets:a100x8", {"batch": 64, "seq": 4096}, {"layers": 4}, trained(8, optimizer=autopar.Muon()),
+            ["--precision", "bf16", "--stages", "2"]),
     Planned("llama3-8b", "presets:h100x8x2", {"batch": 32, "seq": 4096}, {"layers": 8}, trained(), ["--precision", "bf16"]),
     Planned("llama3-8b", "presets:h100x8x8", {"batch": 1, "seq": 131072}, {"layers": 4}, trained(), ["--precision", "bf16"]),
     Planned("llama3-8b", "presets:h100x8", {"batch": 64, "seq": 4096}, {"layers": 16}, trained(16), TOGETHER),

@@ -29,6 +29,17 @@ static constexpr const char *kSlowLinks = R"({"kind": "autopar.cluster", "versio
   "nodes": [{"count": 1, "devices_per_node": 6, "device_type": "middling"}],
   "levels": [{"latency_us": 100, "bytes_per_s": 1e7}]})";
 
+static void addCluster(ModuleOp module, const char *description) {
+  OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
+  mlir::autopar::ClusterOp::create(builder, module.getLoc(), "cluster", description);
+}
+
+void waitForMessages(ModuleOp module) {
+  for (auto cluster : llvm::make_early_inc_range(module.getOps<mlir::autopar::ClusterOp>()))
+    cluster.erase();
+  addCluster(module, kSlowLinks);
+}
+
 int caseCount() {
   const char *text = std::getenv("AUTOPAR_LAW_CASES");
   return text ? std::atoi(text) : 520;
@@ -91,11 +102,8 @@ OwningOpRef<ModuleOp> Law::partitioned(const Case &c, std::set<Cell> *cells) {
     return {};
   if (cells)
     *cells = cellsOf(drawn.module->lookupSymbol<func::FuncOp>("main"));
-  if (c.seed % 2) { // else passes that decide by cost do nothing
-    OpBuilder builder = OpBuilder::atBlockBegin(drawn.module->getBody());
-    mlir::autopar::ClusterOp::create(builder, drawn.module->getLoc(), "cluster",
-                                     c.seed % 4 == 1 ? kSlowDevices : kSlowLinks);
-  }
+  if (c.seed % 2) // else passes that decide by cost do nothing
+    addCluster(*drawn.module, c.seed % 4 == 1 ? kSlowDevices : kSlowLinks);
   PassManager manager(&context);
   mlir::autopar::buildPhase(manager, mlir::autopar::Phase::InsertReshards, {}, {});
   mlir::autopar::buildPartitionPipeline(manager);

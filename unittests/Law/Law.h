@@ -19,6 +19,8 @@ namespace autopar_law {
 
 /// AUTOPAR_LAW_CASES=N changes how many cases are drawn (default 520).
 int caseCount();
+/// Gives a module devices whose kernels wait for messages about as long as they compute.
+void waitForMessages(mlir::ModuleOp module);
 
 struct Case {
   uint64_t seed = 0;

@@ -86,6 +86,58 @@ TEST_F(Law, MicroBatchesComputeWhatTheWholeBatchComputes) {
   EXPECT_GE(run, 20);
 }
 
+// Training steps in micro-batches under random plans, on devices that wait for messages about as
+// long as they compute: what is gathered or added up for all micro-batches goes on while one
+// computes.
+TEST_F(Law, ShardedMicroBatchesTrainLikeOneDevice) {
+  std::vector<std::string> ops = makerNames();
+  int run = 0, summed = 0, failures = 0;
+  for (uint64_t attempt = 0; run < std::max(20, caseCount() / 8) && attempt < 4000; ++attempt) {
+    int ranks = 2 + 2 * static_cast<int>(attempt % 2);
+    Case c{600000 + attempt, {ops[attempt % ops.size()], "", ""}, ranks, 2};
+    c.trains = true;
+    DrawnModule drawn = draw(c);
+    if (!drawn.module || !drawn.target)
+      continue;
+    mlir::autopar::AutoShardOptions options;
+    options.microBatches = kMicroBatches[attempt % std::size(kMicroBatches)];
+    options.mesh = ranks == 2 ? "x=2" : "x=2,y=2";
+    options.engine = "random";
+    options.seed = c.seed;
+    options.cluster = "presets:cpux" + std::to_string(ranks);
+    PassManager splitter(&context), manager(&context);
+    mlir::autopar::buildPhase(splitter, mlir::autopar::Phase::SplitMicroBatches, options, {});
+    {
+      ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
+      if (failed(splitter.run(*drawn.module)))
+        continue;
+    }
+    for (auto phase : {mlir::autopar::Phase::Search, mlir::autopar::Phase::Annotate,
+                       mlir::autopar::Phase::InsertReshards})
+      mlir::autopar::buildPhase(manager, phase, options, {});
+    mlir::autopar::buildPartitionPipeline(manager);
+    bool isPlanned = succeeded(manager.run(*drawn.module));
+    waitForMessages(*drawn.module);
+    ++run;
+    drawn.module->walk([&](mlir::autopar::AccumulateOp sum) {
+      bool isSummed = llvm::any_of(sum->getUsers(), [](Operation *user) {
+        return isa<mlir::autopar::CollectiveOpInterface>(user);
+      });
+      summed += isSummed;
+      return isSummed ? WalkResult::interrupt() : WalkResult::advance();
+    });
+    std::string why = isPlanned ? differenceFromOneRank(c, *drawn.module) : "no plan";
+    if (why.empty())
+      continue;
+    ADD_FAILURE() << c << ", " << options.microBatches.getValue() << " micro-batches: " << why;
+    if (++failures >= 10)
+      break;
+  }
+  std::printf("%d training steps in micro-batches, %d of them with sums over ranks\n", run, summed);
+  EXPECT_GE(run, 20);
+  EXPECT_GE(summed, run / 4);
+}
+
 // Arguments lie on stages drawn at random, so that values and derivatives go to and fro between
 // them; half of the graphs are training steps, some of the others go in micro-batches.
 TEST_F(Law, StagesComputeWhatOneDeviceComputes) {

@@ -29,18 +29,18 @@ MeshWriter::MeshWriter(const StagedFunction &source, const ::autopar::Schedule &
     rounds.emplace(*found, builder);
 }
 
-LogicalResult MeshWriter::write(RowsTogether *together) {
+LogicalResult MeshWriter::write(RowsTogether *together, const OverlappedCollectives &overlapped) {
   collect();
   for (BlockArgument argument : source.function.getArguments())
     passOn(argument, source.stages.of(argument));
-  writeOnce(MicroBatchPhase::Before);
-  writeRows(together);
-  writeOnce(MicroBatchPhase::After);
+  writeOnce(MicroBatchPhase::Before, overlapped);
+  writeRows(together, overlapped);
+  writeOnce(MicroBatchPhase::After, overlapped);
   writeReturn();
   return rounds ? rounds->handOn() : success();
 }
 
-void MeshWriter::writeRows(RowsTogether *together) {
+void MeshWriter::writeRows(RowsTogether *together, const OverlappedCollectives &overlapped) {
   std::vector<ScheduleRow> order = schedule.rows[mesh];
   size_t roundBegin = rounds ? rounds->firstRow() : order.size();
   size_t roundEnd = rounds ? roundBegin + rounds->rows() : order.size();
@@ -69,7 +69,7 @@ void MeshWriter::writeRows(RowsTogether *together) {
       writeTogether(ArrayRef(order).slice(row, 2), *together);
     else
       for (size_t one = row; one < end; ++one)
-        writeRow(order[one]);
+        writeRow(order[one], overlapped);
   }
 }
 
@@ -106,14 +106,15 @@ void MeshWriter::passOn(Value value, int64_t stage) {
 
 /// What runs once, before or after all micro-batches. What is on no stage is made where it is
 /// needed; without stages it is all here.
-void MeshWriter::writeOnce(MicroBatchPhase phase) {
+void MeshWriter::writeOnce(MicroBatchPhase phase, const OverlappedCollectives &overlapped) {
   for (Operation &op : source.function.getBody().front().without_terminator()) {
     bool isPutTogether = phase == MicroBatchPhase::After && MicroBatches::joins(&op);
     // What only the end of the step reads, such as a part of an update, need not wait for it.
     MicroBatchPhase own = source.microBatches.phaseOf(&op);
     if (own == MicroBatchPhase::Before && !source.beforeAll.contains(&op))
       own = MicroBatchPhase::After;
-    if ((own != phase && !isPutTogether) || isa<TransferOp>(op))
+    bool waits = phase == MicroBatchPhase::Before && overlapped.contains(&op);
+    if ((own != phase && !isPutTogether) || waits || isa<TransferOp>(op))
       continue;
     int64_t stage = source.stages.of(&op);
     if (!isPutTogether && (stage == Stages::kNone ? schedule.stages == 1 : isHere(&op)))
@@ -123,17 +124,36 @@ void MeshWriter::writeOnce(MicroBatchPhase phase) {
   }
 }
 
-void MeshWriter::writeRow(const ScheduleRow &row) {
+void MeshWriter::writeRow(const ScheduleRow &row, const OverlappedCollectives &overlapped) {
   // Without stages a micro-batch runs as it stands.
   if (schedule.stages == 1) {
+    // Neither is in a round.
+    bool isFirst = row.microBatch == 0, isLast = row.microBatch + 1 == schedule.microBatches;
     if (row.phase == StagePhase::Forward)
-      for (Operation &op : source.function.getBody().front().without_terminator())
+      for (Operation &op : source.function.getBody().front().without_terminator()) {
+        for (Operation *gather : isFirst ? overlapped.beforeFirst(&op) : ArrayRef<Operation *>())
+          write(gather, kOnce);
         if (isEach(&op) && !isa<TransferOp>(op))
           write(&op, row.microBatch);
+        for (Operation *sum : isLast ? overlapped.behindLast(&op) : ArrayRef<Operation *>()) {
+          handOnFor(sum, row.microBatch);
+          write(sum, kOnce);
+        }
+      }
     return;
   }
   for (Operation *op : rows[{row.stage, row.phase}])
     write(op, row.microBatch);
+}
+
+void MeshWriter::handOnFor(Operation *op, int64_t microBatch) {
+  for (Value operand : op->getOperands()) {
+    Operation *maker = operand.getDefiningOp();
+    if (maker && MicroBatches::joins(maker))
+      write(maker, microBatch);
+    else if (maker && !isEach(maker))
+      handOnFor(maker, microBatch);
+  }
 }
 
 void MeshWriter::writeTogether(ArrayRef<ScheduleRow> pair, RowsTogether &together) {

@@ -3,6 +3,7 @@
 // messages to and from the other meshes.
 #pragma once
 
+#include "Cost/OverlappedCollectives.h"
 #include "Cost/RowsTogether.h"
 #include "MeshRounds.h"
 #include "StagedFunction.h"
@@ -18,7 +19,8 @@ public:
              const std::optional<::autopar::ScheduleRounds> &rounds, int32_t mesh);
   /// Fills it. Changes nothing else, so that all meshes' may be filled at the same time. `together`
   /// puts rows in order that run together; without it they stand one behind the other.
-  LogicalResult write(RowsTogether *together);
+  /// `overlapped`: what goes on while the first or the last micro-batch computes.
+  LogicalResult write(RowsTogether *together, const OverlappedCollectives &overlapped);
 
 private:
   static constexpr int64_t kOnce = -1; ///< in place of a micro-batch
@@ -26,8 +28,8 @@ private:
   bool isHere(Operation *op) const;
   /// Operations of this mesh's rows.
   void collect();
-  void writeOnce(MicroBatchPhase phase);
-  void writeRows(RowsTogether *together);
+  void writeOnce(MicroBatchPhase phase, const OverlappedCollectives &overlapped);
+  void writeRows(RowsTogether *together, const OverlappedCollectives &overlapped);
   /// The number of the current micro-batch, a constant where it is the same in all rounds.
   Value indexOf(MicroBatchIndexOp op, int64_t microBatch);
   /// Position `microBatch` of a value's first dimension, as a slice of it.
@@ -35,7 +37,10 @@ private:
   /// What is taken from whole values is taken anew behind this: it lies elsewhere.
   void forgetParts();
   void passOn(Value value, int64_t stage);
-  void writeRow(const ::autopar::ScheduleRow &row);
+  void writeRow(const ::autopar::ScheduleRow &row, const OverlappedCollectives &overlapped);
+  /// Puts together what all micro-batches gave, where an operation behind them reads it: the last
+  /// one has made its part.
+  void handOnFor(Operation *op, int64_t microBatch);
   void writeTogether(ArrayRef<::autopar::ScheduleRow> pair, RowsTogether &together);
   /// Receives what the operations of a row read, so that it is under way before they run.
   void receiveFor(const ::autopar::ScheduleRow &row);

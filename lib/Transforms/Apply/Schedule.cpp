@@ -55,23 +55,27 @@ private:
     if (failed(source.phases.verifyDirection(source.stages, source.microBatches)) ||
         failed(source.findRoutes(*schedule)))
       return failure();
-    std::unique_ptr<TimedStep> step; // null: rows stand one behind the other
-    if (runsRowsTogether(*schedule)) {
+    std::unique_ptr<TimedStep> step; // null: nobody needs to know
+    bool isOneStage = schedule->stages == 1 && schedule->microBatches > 1;
+    if (runsRowsTogether(*schedule) || isOneStage) {
       FailureOr<std::unique_ptr<TimedStep>> timed =
           timeStep(StepOrder(function), *schedule, cluster, target);
       if (failed(timed))
         return failure();
       step = std::move(*timed);
     }
+    OverlappedCollectives overlapped;
+    if (step && isOneStage)
+      overlapped = OverlappedCollectives(step->work, step->times.front());
     std::vector<std::unique_ptr<MeshWriter>> writers;
     for (int32_t mesh = 0; mesh < schedule->meshes; ++mesh)
       writers.push_back(std::make_unique<MeshWriter>(source, *schedule, found[mesh], mesh));
     SmallVector<LogicalResult> written(writers.size(), failure());
     runSideBySide(getContext(), writers.size(), [&](size_t i) {
       std::optional<RowsTogether> together;
-      if (step)
+      if (step && !isOneStage)
         together.emplace(step->work, step->times[i]);
-      written[i] = writers[i]->write(together ? &*together : nullptr);
+      written[i] = writers[i]->write(together ? &*together : nullptr, overlapped);
     });
     if (llvm::any_of(written, [](LogicalResult result) { return failed(result); }))
       return failure();

@@ -2,6 +2,8 @@
 // The walks over the kernels of a step; rows of a schedule are in StepRows.cpp.
 #include "StepEvaluator.h"
 
+#include "OverlappedCollectives.h"
+
 #include "autopar/Transforms/EvaluateStep.h"
 #include "autopar/Transforms/TransferRoute.h"
 
@@ -36,17 +38,33 @@ StepEvaluator::StepEvaluator(StepOrder order, const ::autopar::Schedule &schedul
 ::autopar::Result<double> StepEvaluator::stepUs() {
   std::vector<Queues> queues(meshes.size());
   planHosts();
-  walk(work.atStart, queues);
+  OverlappedCollectives overlapped;
+  if (schedule.stages == 1 && work.microBatches.count() > 1)
+    overlapped = OverlappedCollectives(work, times.front());
+  auto walkOthers = [&](ArrayRef<Operation *> ops) {
+    walk(llvm::filter_to_vector(ops, [&](Operation *op) { return !overlapped.contains(op); }),
+         queues);
+  };
+  walkOthers(work.atStart);
   if (schedule.stages == 1) {
-    for (int64_t i = 0; i < work.microBatches.count(); ++i) {
-      for (Operation *op : work.inEach)
+    auto visitAll = [&](ArrayRef<Operation *> ops) {
+      for (Operation *op : ops)
+        visit(op, 0, queues.front(), /*isFirst=*/false);
+    };
+    for (int64_t i = 0, last = work.microBatches.count() - 1; i <= last; ++i) {
+      for (Operation *op : work.inEach) {
+        if (i == 0)
+          visitAll(overlapped.beforeFirst(op));
         visit(op, 0, queues.front(), i == 0);
+        if (i == last)
+          visitAll(overlapped.behindLast(op));
+      }
       finishParts(queues.front());
     }
   } else {
     AUTOPAR_RETURN_IF_ERROR(runRows(queues));
   }
-  walk(work.atEnd, queues);
+  walkOthers(work.atEnd);
   for (auto [value, isStored] : work.copiedStates())
     copyState(value, isStored, queues);
   return endOf(queues) - (recorded ? recorded->filledUs(memoryBytes) : 0);
