@@ -81,10 +81,12 @@ public:
     Result<Loss> loss = buildLoss(function, *terms);
     if (!loss)
       return refuse(loss.status());
-    nameSlope(*loss);
+    SmallVector<Operation *> slope = nameSlope(*loss);
     nameNew("loss");
     if (failed(addMetrics(metricsText, *terms)))
       return failure();
+    for (Operation *op : slope) // behind all of the forward pass
+      op->moveBefore(function.getBody().front().getTerminator());
     findOwnState();
     enter("");
     if (failed(checkGradientType()) || failed(findTrained(*loss)) || failed(scaleRates()))
@@ -135,7 +137,7 @@ private:
   Operation *lastOp() { return builder.getInsertionBlock()->getTerminator()->getPrevNode(); }
 
   /// What only the slope of the loss needs is of the backward pass, and named like it.
-  void nameSlope(const Loss &loss) {
+  SmallVector<Operation *> nameSlope(const Loss &loss) {
     DenseSet<Operation *> forward;
     SmallVector<Operation *> worklist{loss.value.getDefiningOp()};
     while (!worklist.empty()) {
@@ -145,9 +147,13 @@ private:
       for (Value operand : op->getOperands())
         worklist.push_back(operand.getDefiningOp());
     }
+    SmallVector<Operation *> slope;
     for (Operation &op : function.getBody().front().without_terminator())
-      if (getOpId(&op).empty() && !forward.contains(&op))
+      if (getOpId(&op).empty() && !forward.contains(&op)) {
         ids.name(&op, "loss/vjp/" + op.getName().stripDialect());
+        slope.push_back(&op);
+      }
+    return slope;
   }
 
   /// What the model itself keeps from step to step (running statistics).

@@ -106,7 +106,8 @@ Result<std::vector<WeightedCall>> Call::parseSum(const std::string &what, const 
 }
 
 double Call::take(const std::string &key, double fallback) {
-  taken.push_back(key);
+  if (std::find(taken.begin(), taken.end(), key) == taken.end())
+    taken.push_back(key);
   auto it = options.find(key);
   return it == options.end() ? fallback : it->second.number;
 }

@@ -47,7 +47,9 @@ Result<LearningRateSchedule> LearningRateSchedule::parse(const std::string &text
     schedule.factor = call->take("factor", 0.1);
   }
   AUTOPAR_RETURN_IF_ERROR(call->checkAllTaken());
-  auto isCount = [](double number) { return number >= 0 && number == std::floor(number); };
+  auto isCount = [](double number) {
+    return number >= 0 && std::isfinite(number) && number == std::floor(number);
+  };
   auto expected = [&](const char *key, const std::string &what) {
     auto option = call->options.find(key);
     return call->errorAt(option == call->options.end() ? call->namePosition

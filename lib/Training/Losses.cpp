@@ -258,7 +258,8 @@ private:
   //===-- options -----------------------------------------------------------------------===//
 
   Status checkAbove0(const std::string &key, double number) {
-    if (number > 0 && std::isfinite(number))
+    auto inF32 = static_cast<float>(number);
+    if (number > 0 && std::isnormal(inF32 * inF32) && std::isnormal(1 / inF32))
       return Status::ok();
     return call.errorAt(call.options[key].position,
                         "expected " + key + " to be finite and above 0");

@@ -47,7 +47,10 @@ public:
     Layout layout(order.size(), rows.size(), columns.size());
     llvm::append_range(order, rows);
     llvm::append_range(order, columns);
-    Value x = b.cast(normalized(b, b.transpose(direction, order), layout), narrow);
+    Value x = b.transpose(direction, order);
+    if (type.getElementTypeBitWidth() < 32) // whose squares overflow and vanish
+      x = b.cast(x, b.builder.getF32Type());
+    x = b.cast(normalized(b, x, layout), narrow);
     for (int i = 0; i < steps; ++i)
       x = step(b, x, layout, i + 1 == steps ? type.getElementType() : narrow);
     return b.transpose(b.scale(x, scaleOf(type, matrix)), inverted(order));

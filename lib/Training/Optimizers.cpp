@@ -231,7 +231,7 @@ Status checkRanges(const Call &call, const Optimizers &optimizers) {
       for (const OptimizerPtr *optimizer : {&optimizers.others, &optimizers.ofMatrices})
         if (*optimizer && (*optimizer)->keptPart() > kMostKeptIn16Bits)
           return expected(
-              "=32, or betas and momentum up to 0.99: 16 bits do not follow slower means,");
+              "=32: 16 bits do not follow what keeps more than 0.99 of itself in a step,");
     if (key == "adamw_lr" && !std::isfinite(optimizers.others->rateScale))
       return expected(" beside an lr above 0, of which it is a part");
     if (key == "nesterov" && option.number != 0 && optimizers.others->stateNames().empty())

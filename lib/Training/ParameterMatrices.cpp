@@ -54,8 +54,35 @@ private:
             transpose.getPermutation(), [&](int64_t dimension) { return order[dimension]; });
         return readAs(transpose, turned);
       }
+      if (auto reshape = dyn_cast<ReshapeOp>(op))
+        if (std::optional<SmallVector<int64_t>> kept = throughReshape(reshape, order))
+          return readAs(reshape, *kept);
       return isProduct(op) && isReadBy(op, use.getOperandNumber(), order);
     });
+  }
+
+  /// Dimensions of extent 1 come and go; one that comes is none of the parameter's.
+  static std::optional<SmallVector<int64_t>> throughReshape(ReshapeOp reshape,
+                                                            ArrayRef<int64_t> order) {
+    RankedTensorType before = reshape.getInput().getType(), after = reshape.getType();
+    SmallVector<int64_t> kept;
+    size_t from = 0;
+    auto skipOnes = [&] {
+      while (from < order.size() && before.getDimSize(from) == 1)
+        ++from;
+    };
+    for (int64_t extent : after.getShape()) {
+      skipOnes();
+      if (extent == 1) {
+        kept.push_back(kNone);
+        continue;
+      }
+      if (from == order.size() || before.getDimSize(from) != extent)
+        return std::nullopt;
+      kept.push_back(order[from++]);
+    }
+    skipOnes();
+    return from == order.size() ? std::optional(kept) : std::nullopt;
   }
 
   bool isReadBy(Operation *product, unsigned number, ArrayRef<int64_t> order) {
@@ -65,13 +92,18 @@ private:
     for (SmallVector<int64_t> *dims : {&matrix->in, &matrix->out}) {
       for (int64_t &dim : *dims)
         dim = order[dim];
+      llvm::erase(*dims, kNone);
       llvm::sort(*dims);
     }
+    if (matrix->in.empty() || matrix->out.empty())
+      return false;
     isInner |= inner.contains(product);
     if (!found)
       found = matrix;
     return found->in == matrix->in && found->out == matrix->out;
   }
+
+  static constexpr int64_t kNone = -1;
 
   DenseSet<Operation *> inner;
   std::optional<ParameterMatrix> found;

@@ -213,5 +213,10 @@ Value TargetFormulas::meanOf(const Numbers &numbers, Value parts) {
 Result<Value> TargetFormulas::givenWeights(RankedTensorType type) {
   if (call.arguments.size() < 3)
     return Value();
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    if (auto name = function.getResultAttrOfType<StringAttr>(i, "autopar.name");
+        name && name.getValue() == call.arguments[2])
+      return call.error("weights are an input; \"" + call.arguments[2] +
+                        "\" is an output of the model");
   return target(call.arguments[2], type);
 }

@@ -195,6 +195,39 @@ def test_a_skipped_step_is_none_of_the_optimizer(logarithm: pathlib.Path, tmp_pa
                 np.testing.assert_allclose(found[name], value, rtol=1e-6, err_msg=name)
 
 
+def test_weights_are_exported_behind_a_skipped_step(logarithm: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    good = {"x": np.ones((4, 3), np.float32), "target": np.zeros((4, 2), np.float32)}
+    artifact = autopar.compile(logarithm, tmp_path / "step.bin", train=autopar.Train("mse(y, target)", autopar.Adam(lr=0.1, ema=0.5)))
+    with autopar.Session(artifact, on_nan="skip") as session:
+        for batch in ({**good, "x": -good["x"]}, good):
+            session.run(batch)
+        for averages in (False, True):
+            session.export(tmp_path / "w.safetensors", averages=averages)
+
+
+@pytest.mark.parametrize("options", [["--stages", "2", "--micro-batches", "2"], ["--stages", "2", "--micro-batches", "2", "--offload", "state"],
+                                     ["--offload", "state"], []], ids=lambda options: "".join(options) or "one")
+@pytest.mark.parametrize("optimizer", ["sgd(lr=0.05, momentum=0.9)", "adamw(lr=0.05)", "muon(lr=0.05, ema=0.9)"])
+def test_a_loss_that_is_no_number_changes_no_state(tmp_path: pathlib.Path, optimizer: str, options: List[str]) -> None:
+    """Also of a stage that has computed its update before it hears of the loss."""
+    random = np.random.default_rng(0)
+    weights = {"w1": (6, 8), "w2": (8, 8), "w3": (8, 4)}
+    nodes = [helper.make_node("MatMul", ["x", "w1"], ["a"], "fc1"), helper.make_node("Tanh", ["a"], ["b"], "t1"), helper.make_node("MatMul", ["b", "w2"], ["c"], "fc2"),
+             helper.make_node("Tanh", ["c"], ["d"], "t2"), helper.make_node("MatMul", ["d", "w3"], ["y"], "fc3")]
+    graph = helper.make_graph(nodes, "mlp", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 6])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 4])],
+                              [numpy_helper.from_array(random.standard_normal(shape, np.float32), name) for name, shape in weights.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    artifact = autopar.compile(model, tmp_path / "step.bin", ranks=2, train=autopar.Train("mse(y, target)", optimizer), options=options)
+    batch = {"x": random.standard_normal((4, 6), np.float32), "target": random.standard_normal((4, 4), np.float32)}
+    with autopar.Session(artifact, on_nan="skip") as session:
+        session.run(batch)
+        before = {port.name: session.state(port.name) for port in session.states}
+        session.run({**batch, "target": np.full((4, 4), np.nan, np.float32)})
+        for name, value in before.items():
+            np.testing.assert_array_equal(session.state(name), value, err_msg=name)
+
+
 @pytest.fixture(scope="module")
 def regularized(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """A product, batch normalization, dropout, a product."""

@@ -176,8 +176,31 @@ def test_a_teacher_in_the_model_learns_nothing(tmp_path: pathlib.Path) -> None:
         [numpy_helper.from_array(random.standard_normal((8, 5), np.float32), f"{who}.weight") for who in ("student", "teacher")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     x = random.standard_normal((4, 8), np.float32)
-    compiled = autopar.compile(model, tmp_path / "step.bin", train=autopar.Train("distillation(student, teacher, temperature=2)", "adamw(lr=0.05)", freeze="teacher.*"))
+    train = autopar.Train("distillation(student, teacher, temperature=2)", "adamw(lr=0.05)", freeze="teacher.*")
+    compiled = autopar.compile(model, tmp_path / "step.bin", train=train)
     with autopar.Session(compiled) as session:
         assert [port.name for port in session.inputs] == ["x"]
         losses = [float(session.run({"x": x})["loss"]) for _ in range(100)]
     assert losses[-1] < 0.05 * losses[0]
+
+
+def test_a_teacher_on_a_later_stage_teaches_beside_another_loss(tmp_path: pathlib.Path) -> None:
+    """What the slope of the one needs stands behind the values of both."""
+    random = np.random.default_rng(0)
+    nodes = [node for who in ("student", "teacher") for node in (
+        helper.make_node("MatMul", ["x", f"{who}.up"], [f"{who}.h"], f"{who}.fc1"), helper.make_node("Tanh", [f"{who}.h"], [f"{who}.a"], f"{who}.act"),
+        helper.make_node("MatMul", [f"{who}.a", f"{who}.down"], [who], f"{who}.fc2"))]
+    graph = helper.make_graph(
+        nodes, "pair", [helper.make_tensor_value_info("x", TensorProto.FLOAT, (4, 8))],
+        [helper.make_tensor_value_info(who, TensorProto.FLOAT, (4, 5)) for who in ("student", "teacher")],
+        [numpy_helper.from_array(random.standard_normal(shape, np.float32), f"{who}.{name}") for who in ("student", "teacher")
+         for name, shape in (("up", (8, 16)), ("down", (16, 5)))])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    batch = {"x": random.standard_normal((4, 8), np.float32), "labels": random.integers(0, 5, 4)}
+    losses = []
+    for options in ([], ["--ranks", "2", "--stages", "2", "--micro-batches", "2"]):
+        train = autopar.Train("softmax_cross_entropy(student, labels) + 0.5*distillation(student, teacher)", "sgd(lr=0.1)", freeze="teacher.*",
+                              metrics="mse(student, teacher)")
+        with autopar.Session(autopar.compile(model, tmp_path / "step.bin", train=train, options=options)) as session:
+            losses.append([[float(value) for value in session.run(batch).values()] for _ in range(3)])
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)

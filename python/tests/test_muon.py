@@ -6,6 +6,7 @@ from typing import Dict, List
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import autopar
 import emulated_cuda
@@ -69,3 +70,17 @@ def test_the_update_of_an_inner_matrix_is_orthogonal(network: Dict[str, pathlib.
         # AdamW's first step goes by the sign of the gradient.
         change = np.abs(before["lm_head.weight"] - session.state("lm_head.weight"))
         np.testing.assert_allclose(np.median(change), 0.25, rtol=1e-3)
+
+
+def test_matrices_of_16_bits_without_a_gradient_stay_numbers(tmp_path: pathlib.Path) -> None:
+    """The squares of what is small vanish in f16."""
+    random = np.random.default_rng(0)
+    nodes = [helper.make_node("MatMul", ["x", "w1"], ["a"], "fc1"), helper.make_node("Tanh", ["a"], ["b"], "act"), helper.make_node("MatMul", ["b", "w2"], ["y"], "fc2")]
+    graph = helper.make_graph(nodes, "mlp", [helper.make_tensor_value_info("x", TensorProto.FLOAT16, [4, 8])], [helper.make_tensor_value_info("y", TensorProto.FLOAT16, [4, 2])],
+                              [numpy_helper.from_array(random.standard_normal(shape).astype(np.float16), name) for name, shape in (("w1", (8, 8)), ("w2", (8, 2)))])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    step = autopar.compile(model, tmp_path / "step.bin", train=autopar.Train("mse(y, t)", autopar.Muon(lr=0.01, eps=1e-3)))
+    for scale in (0, 1e-6, 1):
+        with autopar.Session(step) as session:
+            session.run({"x": (scale * random.standard_normal((4, 8))).astype(np.float16), "t": np.zeros((4, 2), np.float16)})
+            assert np.isfinite(session.state("w1")).all()

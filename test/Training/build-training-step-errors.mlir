@@ -102,10 +102,10 @@
 // BITS: error: optimizer "adam(state_bits=8)": expected state_bits to be 16 or 32 at character 6
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=adamw(state_bits=16)" 2>&1 | FileCheck %s --check-prefix=SLOW
-// SLOW: error: optimizer "adamw(state_bits=16)": expected state_bits=32, or betas and momentum up to 0.99: 16 bits do not follow slower means, at character 7
+// SLOW: error: optimizer "adamw(state_bits=16)": expected state_bits=32: 16 bits do not follow what keeps more than 0.99 of itself in a step, at character 7
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=adagrad(state_bits=16)" 2>&1 | FileCheck %s --check-prefix=GROWING
-// GROWING: error: optimizer "adagrad(state_bits=16)": expected state_bits=32, or betas
+// GROWING: error: optimizer "adagrad(state_bits=16)": expected state_bits=32: 16 bits do not follow what keeps
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target) optimizer=muon(steps=2.5)" 2>&1 | FileCheck %s --check-prefix=STEPS
 // STEPS: error: optimizer "muon(steps=2.5)": expected steps to be a whole number from 1 to 20 at character 6
@@ -130,6 +130,12 @@
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=ppo(y,actions,a,old,clip=2)" 2>&1 | FileCheck %s --check-prefix=CLIPS
 // CLIPS: error: loss "ppo(y,actions,a,old,clip=2)": expected clip between 0 and 1 at character 21
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=mse(y,target,y)" 2>&1 | FileCheck %s --check-prefix=WEIGHTS
+// WEIGHTS: error: loss "mse(y,target,y)": weights are an input; "y" is an output of the model
+
+// RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=smooth_l1(y,target,beta=1e-50)" 2>&1 | FileCheck %s --check-prefix=TINY
+// TINY: error: loss "smooth_l1(y,target,beta=1e-50)": expected beta to be finite and above 0 at character 20
 
 // RUN: not autopar-opt %t/net.mlir --autopar-build-training-step="loss=huber(y,target,delta=0)" 2>&1 | FileCheck %s --check-prefix=DELTA
 // DELTA: error: loss "huber(y,target,delta=0)": expected delta to be finite and above 0 at character 16

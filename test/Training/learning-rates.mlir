@@ -7,6 +7,7 @@
 // RUN: not autopar-opt %s --autopar-build-training-step="loss=y lr-schedule=cosine(steps=5,min=nan)" 2>&1 | FileCheck %s --check-prefix=NAN
 // RUN: not autopar-opt %s --autopar-build-training-step="loss=y lr-schedule=wsd(steps=5,warmup=2,decay=4)" 2>&1 | FileCheck %s --check-prefix=DECAY
 // RUN: not autopar-opt %s --autopar-build-training-step="loss=y lr-schedule=wsd(steps=5)" 2>&1 | FileCheck %s --check-prefix=NODECAY
+// RUN: not autopar-opt %s --autopar-build-training-step="loss=y lr-schedule=wsd(steps=inf,decay=3)" 2>&1 | FileCheck %s --check-prefix=FOREVER
 // RUN: not autopar-opt %s --autopar-build-training-step="loss=y lr-schedule=polynomial(steps=5,power=0)" 2>&1 | FileCheck %s --check-prefix=POWER
 // RUN: not autopar-opt %s --autopar-build-training-step="loss=y lr-schedule=step(factor=0.5)" 2>&1 | FileCheck %s --check-prefix=EVERY
 // RUN: not autopar-opt %s --autopar-build-training-step="loss=y lr-schedule=step(every=3,factor=0)" 2>&1 | FileCheck %s --check-prefix=FACTOR
@@ -19,6 +20,7 @@
 // LEAST: error: lr-schedule "cosine(steps=5,min=-1)": expected a rate that is not negative at character 16
 // DECAY: error: lr-schedule "wsd(steps=5,warmup=2,decay=4)": expected decay=N, some of the steps behind the warm-up at character 22
 // NODECAY: error: lr-schedule "wsd(steps=5)": expected decay=N, some of the steps behind the warm-up at character 1
+// FOREVER: error: lr-schedule "wsd(steps=inf,decay=3)": expected steps=N, more than the warm-up at character 5
 // POWER: error: lr-schedule "polynomial(steps=5,power=0)": expected a power above 0 at character 20
 // EVERY: error: lr-schedule "step(factor=0.5)": expected every=N, a number of steps at character 1
 // FACTOR: error: lr-schedule "step(every=3,factor=0)": expected a factor above 0 at character 14

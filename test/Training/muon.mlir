@@ -2,10 +2,10 @@
 // RUN: FileCheck %s --check-prefix=REMARK < %t
 // RUN: autopar-opt %s --autopar-build-training-step="loss=mse(y,target) optimizer=muon(ema=0.9)" 2>&1 | FileCheck %s --check-prefix=EMA
 
-// Inner matrices follow Muon: alone, with columns in several dimensions, and transposed or tied as long as all products take them alike.
+// Inner matrices follow Muon: alone, with columns in several dimensions, several that are read one by one, and transposed or tied as long as all products take them alike.
 // The output matrix, an embedding, a scale and what is both a table and a matrix follow AdamW.
 
-// REMARK: remark: muon updates 3 matrices, adamw the other 4 parameters
+// REMARK: remark: muon updates 4 matrices, adamw the other 4 parameters
 
 // CHECK: autopar.formula @muon {
 // CHECK: autopar.formula @muon_direction {
@@ -31,6 +31,8 @@
 // CHECK: autopar.dot_general {{.*}} contract [1] x [0] {{.*}} -> tensor<8x2x4xf32>
 // CHECK: autopar.update @muon {{.*}}"fused/update"
 // CHECK: autopar.update @muon {{.*}}"twice/update"
+// CHECK: autopar.dot_general {{.*}} batch [0] x [0] contract [2] x [2] {{.*}} -> tensor<2x4x4xf32>
+// CHECK: autopar.update @muon {{.*}}"stack/update"
 // CHECK-NOT: autopar.update @muon
 
 // EMA: autopar.update @muon_direction {{.*}}"up/update/update"
@@ -44,6 +46,7 @@ func.func @main(%rows: tensor<6x1xi64> {autopar.name = "rows"},
                 %twice: tensor<4x4xf32> {autopar.name = "twice", autopar.origin = @twice, autopar.trainable = "decay"},
                 %both: tensor<4x4xf32> {autopar.name = "both", autopar.origin = @both, autopar.trainable = "decay"},
                 %scale: tensor<6x4xf32> {autopar.name = "scale", autopar.origin = @scale, autopar.trainable = "decay"},
+                %stack: tensor<2x4x4xf32> {autopar.name = "stack", autopar.origin = @stack, autopar.trainable = "decay"},
                 %out: tensor<4x3xf32> {autopar.name = "out", autopar.origin = @out, autopar.trainable = "decay"})
     -> (tensor<6x3xf32> {autopar.name = "y"}) {
   %x = autopar.gather %table, %rows dims [0] batch 0 : (tensor<5x4xf32>, tensor<6x1xi64>) -> tensor<6x4xf32>
@@ -56,7 +59,13 @@ func.func @main(%rows: tensor<6x1xi64> {autopar.name = "rows"},
   %d = autopar.dot_general %c, %turned contract [1] x [1] : (tensor<6x4xf32>, tensor<4x4xf32>) -> tensor<6x4xf32>
   %e = autopar.dot_general %d, %both contract [1] x [0] : (tensor<6x4xf32>, tensor<4x4xf32>) -> tensor<6x4xf32>
   %f = autopar.dot_general %e, %both contract [1] x [1] : (tensor<6x4xf32>, tensor<4x4xf32>) -> tensor<6x4xf32>
-  %g = autopar.binary mul %f, %scale : tensor<6x4xf32>
+  %s0 = autopar.slice %stack starts [0, 0, 0] steps [1, 1, 1] : tensor<2x4x4xf32> -> tensor<1x4x4xf32>
+  %s1 = autopar.slice %stack starts [1, 0, 0] steps [1, 1, 1] : tensor<2x4x4xf32> -> tensor<1x4x4xf32>
+  %e0 = autopar.reshape %s0 : tensor<1x4x4xf32> -> tensor<4x4xf32>
+  %e1 = autopar.reshape %s1 : tensor<1x4x4xf32> -> tensor<4x4xf32>
+  %f0 = autopar.dot_general %f, %e0 contract [1] x [0] : (tensor<6x4xf32>, tensor<4x4xf32>) -> tensor<6x4xf32>
+  %f1 = autopar.dot_general %f0, %e1 contract [1] x [0] : (tensor<6x4xf32>, tensor<4x4xf32>) -> tensor<6x4xf32>
+  %g = autopar.binary mul %f1, %scale : tensor<6x4xf32>
   %y = autopar.dot_general %g, %out contract [1] x [0] : (tensor<6x4xf32>, tensor<4x3xf32>) -> tensor<6x3xf32>
   return %y : tensor<6x3xf32>
 }
@@ -66,4 +75,5 @@ autopar.origin @fused : tensor<8x2x4xf32>
 autopar.origin @twice : tensor<4x4xf32>
 autopar.origin @both : tensor<4x4xf32>
 autopar.origin @scale : tensor<6x4xf32>
+autopar.origin @stack : tensor<2x4x4xf32>
 autopar.origin @out : tensor<4x3xf32>

@@ -215,6 +215,7 @@ private:
   struct State;
   explicit Session(std::shared_ptr<State> state);
   Result<std::string> explainNonFinite(int64_t step);
+  void shareSkippedSteps();
   std::shared_ptr<State> state; ///< also of sessions beside this one, for its memory
 };
 

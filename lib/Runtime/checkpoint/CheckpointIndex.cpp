@@ -60,8 +60,8 @@ CheckpointIndex fromValue(const json &value) {
   if (index.info.step < 0 || index.info.step > kMostSteps)
     throw std::invalid_argument("a step is a number from 0 to 2^40");
   index.skippedSteps = value.value("skipped_steps", int64_t{0});
-  if (index.skippedSteps < 0 || index.skippedSteps > index.info.step)
-    throw std::invalid_argument("skipped_steps is a number of steps, not more than step");
+  if (index.skippedSteps < 0 || index.skippedSteps > kMostSteps)
+    throw std::invalid_argument("skipped_steps is a number from 0 to 2^40");
   index.info.notes = value.at("notes").get<std::map<std::string, std::string>>();
   index.worldSize = value.at("world_size").get<int32_t>();
   index.fileBytes = value.at("files").get<std::map<std::string, int64_t>>();

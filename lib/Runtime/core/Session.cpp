@@ -75,7 +75,17 @@ Result<std::unique_ptr<Session>> Session::open(Reader reader, SessionOptions opt
     std::tie(state->beside, state->turn) = std::tie(beside->state, beside->state->turn);
   if (Status status = state->open(); !status.isOk())
     return status;
-  return std::unique_ptr<Session>(new Session(std::move(state)));
+  std::unique_ptr<Session> session(new Session(std::move(state)));
+  session->shareSkippedSteps();
+  return session;
+}
+
+/// With a session beside this one that has the same state.
+void Session::shareSkippedSteps() {
+  const Session *beside = state->options.beside;
+  auto isShared = [&](const TensorSpec &own) { return sharesState(own.name); };
+  if (beside && !states().empty() && std::all_of(states().begin(), states().end(), isShared))
+    state->skippedSteps = beside->state->skippedSteps;
 }
 
 Status Session::State::open() {

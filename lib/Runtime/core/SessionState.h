@@ -63,7 +63,8 @@ struct Session::State {
   bool isDistributed = false;
   bool hasFailed = false;
   bool skipsNonFinite = false;
-  int64_t skippedSteps = 0;
+  /// Of the state, which sessions beside each other may have in common.
+  std::shared_ptr<int64_t> skippedSteps = std::make_shared<int64_t>(0);
   int32_t threads = 1;
   std::vector<TensorSpec> inputs, outputs, states;
   std::vector<std::string> evaluated; ///< metrics

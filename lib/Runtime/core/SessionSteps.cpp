@@ -97,7 +97,7 @@ Status Session::State::runStep(int64_t step, StepKind kind) {
   takeTurn();
   return drive(
       [&](LocalRank &rank) {
-        rank.executor->startStep(step, kind, skippedSteps);
+        rank.executor->startStep(step, kind, *skippedSteps);
         return Status::ok();
       },
       [](LocalRank &) { return Status::ok(); });
@@ -132,7 +132,7 @@ Status Session::run(int64_t first, int64_t count) {
     if (!wasSkipped())
       continue;
     if (state->skipsNonFinite) {
-      ++state->skippedSteps;
+      ++*state->skippedSteps;
       continue;
     }
     auto why = explainNonFinite(step);
@@ -148,9 +148,9 @@ void Session::setSkipNonFinite(bool skips) { state->skipsNonFinite = skips; }
 // The guards are replicated, so all ranks decide alike.
 bool Session::wasSkipped() const { return state->ranks.front().executor->isHeld(); }
 
-int64_t Session::skippedSteps() const { return state->skippedSteps; }
+int64_t Session::skippedSteps() const { return *state->skippedSteps; }
 
-void Session::setSkippedSteps(int64_t count) { state->skippedSteps = count; }
+void Session::setSkippedSteps(int64_t count) { *state->skippedSteps = count; }
 
 /// Which guard it was. Then the step again, from the state that it left as it was, looking at every
 /// result.

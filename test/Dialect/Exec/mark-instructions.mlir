@@ -102,3 +102,29 @@ exec.program @both threads 1 {
   }
   exec.timetable [@step] slots [0]
 }
+
+// -----
+
+// A copy to host memory, which keeps what an update makes, moves behind the guard together with it.
+
+// CHECK-LABEL: exec.program @offloaded
+// CHECK: exec.launch @loss({{.*}})
+// CHECK-NEXT: exec.launch @update({{.*}}) extent 1 {commits}
+// CHECK-NEXT: exec.copy {{.*}}commits
+exec.program @offloaded threads 1 {
+  %g = exec.buffer "g" device bytes 64 : tensor<16xf32>
+  %w = exec.buffer "w" device bytes 64 : tensor<16xf32>
+  %v = exec.buffer "v" device bytes 64 : tensor<16xf32>
+  %m = exec.buffer "m" device bytes 64 : tensor<16xf32>
+  %l = exec.buffer "loss" device bytes 4 : tensor<f32>
+  exec.port input "g" %g : tensor<16xf32>
+  exec.port state "w" %w : tensor<16xf32>
+  exec.port state "m" %m : tensor<16xf32>
+  exec.port metric "loss" %l : tensor<f32> {evaluated, guards}
+  exec.entry @step {
+    exec.launch @update(%w, %g) -> (%w, %v) extent 1
+    exec.copy %v at 0 -> %m at 0 bytes 64 after [0]
+    exec.launch @loss(%g) -> (%l) extent 1
+  }
+  exec.timetable [@step] slots [0]
+}

@@ -74,24 +74,31 @@ private:
           commits.push_back(&op);
       }
       for (auto [number, op] : llvm::enumerate(commits)) {
-        if (number < early && !moveToEnd(op))
-          continue;
+        if (number < early && !moveToEnd(op, guards))
+          continue; // the guard itself is made of this state
         op->setAttr("commits", UnitAttr::get(op->getContext()));
       }
     }
   }
 
-  /// Where nothing behind `op` reads or writes what it writes, or writes what it reads.
-  static bool moveToEnd(Operation *op) {
-    auto instruction = cast<InstructionOpInterface>(op);
-    Buffers writes = rootsOf(instruction.getWrites()), reads = rootsOf(instruction.getReads());
-    for (Operation *later = op->getNextNode(); later; later = later->getNextNode()) {
+  /// With all behind `op` that reads or writes what it or they write, or writes what they read,
+  /// such as copies of state to host memory. Not where one of them makes a guard.
+  static bool moveToEnd(Operation *op, const Buffers &guards) {
+    SmallVector<Operation *> moved;
+    Buffers writes, reads;
+    for (Operation *later = op; later; later = later->getNextNode()) {
       auto other = cast<InstructionOpInterface>(later);
-      Buffers written = rootsOf(other.getWrites());
-      if (meet(written, writes) || meet(written, reads) || meet(rootsOf(other.getReads()), writes))
+      Buffers written = rootsOf(other.getWrites()), read = rootsOf(other.getReads());
+      if (later != op && !meet(written, writes) && !meet(written, reads) && !meet(read, writes))
+        continue;
+      if (meet(written, guards))
         return false;
+      moved.push_back(later);
+      writes.insert(written.begin(), written.end());
+      reads.insert(read.begin(), read.end());
     }
-    op->moveBefore(op->getBlock(), op->getBlock()->end());
+    for (Operation *one : moved)
+      one->moveBefore(op->getBlock(), op->getBlock()->end());
     return true;
   }
 
