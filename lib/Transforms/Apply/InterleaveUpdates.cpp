@@ -81,21 +81,47 @@ private:
     });
   }
 
-  std::vector<Chain> findChains() const {
-    llvm::EquivalenceClasses<Operation *> classes;
-    for (Operation *op : update)
-      classes.insert(op);
-    for (Operation *op : update)
+  /// Numbers that are made of several chains, such as the norm of all gradients, and what only they
+  /// make are in none: they stand between what they are made of and what reads them.
+  std::vector<Chain> findChains() {
+    llvm::EquivalenceClasses<Operation *> classes; // of those in a chain
+    for (Operation *op : update) {
+      SmallVector<Operation *> makers;
+      bool readsOthers = false;
       for (Value operand : op->getOperands())
-        if (Operation *producer = operand.getDefiningOp(); producer && classes.contains(producer))
-          classes.unionSets(op, producer);
+        if (Operation *maker = operand.getDefiningOp()) {
+          if (classes.contains(maker))
+            makers.push_back(maker);
+          readsOthers |= between.contains(maker);
+        }
+      bool isOfOne = llvm::all_of(
+          makers, [&](Operation *maker) { return classes.isEquivalent(maker, makers.front()); });
+      if (isScalar(op) && (!isOfOne || (makers.empty() && readsOthers))) {
+        between.insert(op);
+        continue;
+      }
+      classes.insert(op);
+      for (Operation *maker : makers)
+        classes.unionSets(op, maker);
+    }
     llvm::MapVector<Operation *, Chain> chains;
     for (Operation *op : update)
-      chains[classes.getLeaderValue(op)].push_back(op);
+      if (!between.contains(op))
+        chains[classes.getLeaderValue(op)].push_back(op);
     std::vector<Chain> result;
     for (auto &[leader, chain] : chains)
       result.push_back(std::move(chain));
     return result;
+  }
+
+  /// Whether all that reads a chain is of it, or stands behind `end`.
+  static bool isReadBehind(const Chain &chain, Operation *end) {
+    DenseSet<Operation *> own(chain.begin(), chain.end());
+    return llvm::all_of(chain, [&](Operation *op) {
+      return llvm::all_of(op->getUsers(), [&](Operation *user) {
+        return own.contains(user) || end->isBeforeInBlock(user);
+      });
+    });
   }
 
   bool goesBeside(Operation *op) const {
@@ -166,7 +192,11 @@ private:
     for (size_t count = 2; count <= std::min(kMostInTurn, chains.size()); ++count) {
       const Chain &next = chains[count - 1];
       bytes += bytesOf(next);
-      if (bytes > part.waitingBytes || !chains[count - 2].back()->isBeforeInBlock(next.front()))
+      bool mayWait = llvm::all_of(chains.take_front(count), [&](const Chain &chain) {
+        return isReadBehind(chain, next.back());
+      });
+      if (bytes > part.waitingBytes || !mayWait ||
+          !chains[count - 2].back()->isBeforeInBlock(next.front()))
         break;
       inOrder.append(next);
       SmallVector<Operation *> ops = inTurn(chains.take_front(count));
@@ -187,6 +217,7 @@ private:
 
   const StepPart &part;
   SmallVector<Operation *> update; ///< in order
+  DenseSet<Operation *> between;
 };
 
 struct InterleaveUpdatesPass
