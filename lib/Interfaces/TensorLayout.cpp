@@ -14,6 +14,13 @@ int64_t mlir::autopar::tensorBytes(ShapedType type) {
   return type.getNumElements() * llvm::divideCeil(bits, 8u);
 }
 
+int64_t mlir::autopar::extentOf(ShapedType type, ArrayRef<int64_t> dims) {
+  int64_t extent = 1;
+  for (int64_t dim : dims)
+    extent *= type.getDimSize(dim);
+  return extent;
+}
+
 SmallVector<int64_t> mlir::autopar::denseStrides(ArrayRef<int64_t> dims) {
   SmallVector<int64_t> strides(dims.size());
   int64_t stride = 1;

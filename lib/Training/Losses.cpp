@@ -9,8 +9,6 @@
 
 #include "llvm/ADT/StringExtras.h"
 
-#include <cmath>
-
 using namespace mlir;
 using namespace mlir::autopar;
 using ::autopar::Call;
@@ -253,26 +251,6 @@ private:
     Value weight = b.binary(BinaryKind::Pow, wrong, b.splatLike(wrong, gamma));
     weight = b.mul(weight, b.shift(b.scale(wanted, 2 * alpha - 1), 1 - alpha));
     return Loss{meanOf(*numbers, b.mul(weight, crossEntropyOf(x, wanted, 1))), {}};
-  }
-
-  //===-- options -----------------------------------------------------------------------===//
-
-  Status checkAbove0(const std::string &key, double number) {
-    auto inF32 = static_cast<float>(number);
-    if (number > 0 && std::isnormal(inF32 * inF32) && std::isnormal(1 / inF32))
-      return Status::ok();
-    return call.errorAt(call.options[key].position,
-                        "expected " + key + " to be finite and above 0");
-  }
-
-  Status checkRange(const std::string &key, double number, int least, int most = 0) {
-    bool isBounded = most > least;
-    if (number >= least && std::isfinite(number) && (!isBounded || number <= most))
-      return Status::ok();
-    std::string range = isBounded
-                            ? "between " + std::to_string(least) + " and " + std::to_string(most)
-                            : "to be finite and at least " + std::to_string(least);
-    return call.errorAt(call.options[key].position, "expected " + key + " " + range);
   }
 };
 } // namespace

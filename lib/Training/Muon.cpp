@@ -6,6 +6,8 @@
 
 #include "UpdateRules.h"
 
+#include "autopar/Interfaces/TensorLayout.h"
+
 #include <cmath>
 
 using namespace mlir;
@@ -29,13 +31,14 @@ public:
 
   SmallVector<StringRef> stateNames() const override { return {"momentum"}; }
 
-  SmallVector<Value> gather(FormulaBuilder &b, Value gradient, ValueRange state) const override {
+  SmallVector<Value> accumulate(FormulaBuilder &b, Value gradient,
+                                ValueRange state) const override {
     Value next = interpolate(b, state[0], gradient, 1 - momentum);
     return {next, nesterov ? interpolate(b, gradient, next, momentum) : next};
   }
 
-  Value direct(FormulaBuilder &b, Value direction, const ParameterMatrix &matrix,
-               FloatType narrow) const override {
+  Value precondition(FormulaBuilder &b, Value direction, const ParameterMatrix &matrix,
+                     FloatType narrow) const override {
     RankedTensorType type = b.typeOf(direction);
     bool isTurned = matrix.out < matrix.in;
     ArrayRef<int64_t> rows = isTurned ? matrix.out : matrix.in;

@@ -208,8 +208,8 @@ const Row rows[] = {{"sgd", [](Call &call) { return makeSgd(call, 0); }},
                     {"lion", makeLion},
                     {"muon", makeMuonAndAdamW}};
 
-/// A state of 8 bits behind the point stays what it is where a step changes less than 1 / 512 of
-/// it: it follows what is some times as large if a step takes over a hundredth of that.
+/// bf16 stays what it is where a step changes less than about 1 / 512 of it; a hundredth of what is
+/// some times as large is more.
 constexpr double kMostKeptIn16Bits = 0.99;
 
 /// Betas, momentum and what an average keeps are fractions, everything else is finite and not

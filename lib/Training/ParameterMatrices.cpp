@@ -5,6 +5,7 @@
 #include "LeadingOn.h"
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
+#include "autopar/Interfaces/TensorLayout.h"
 
 using namespace mlir;
 using namespace mlir::autopar;
@@ -111,13 +112,6 @@ private:
 };
 
 } // namespace
-
-int64_t mlir::autopar::extentOf(RankedTensorType type, ArrayRef<int64_t> dims) {
-  int64_t extent = 1;
-  for (int64_t dim : dims)
-    extent *= type.getDimSize(dim);
-  return extent;
-}
 
 llvm::MapVector<BlockArgument, ParameterMatrix>
 mlir::autopar::innerMatrices(func::FuncOp function) {

@@ -5,13 +5,10 @@
 
 #include "TargetFormulas.h"
 
-#include <cmath>
-
 using namespace mlir;
 using namespace mlir::autopar;
 using ::autopar::Call;
 using ::autopar::Result;
-using ::autopar::Status;
 
 namespace {
 
@@ -28,8 +25,7 @@ public:
         "a result of the model, labels and log-probabilities of a reference, such as "
         "dpo(logits, labels, reference)"));
     double beta = call.take("beta", 0.1), smoothing = call.take("label_smoothing", 0);
-    if (!(beta > 0) || !std::isfinite(beta))
-      return call.errorAt(call.options["beta"].position, "expected beta to be finite and above 0");
+    AUTOPAR_RETURN_IF_ERROR(checkAbove0("beta", beta));
     if (!(smoothing >= 0 && smoothing < 0.5))
       return call.errorAt(call.options["label_smoothing"].position,
                           "expected label_smoothing from 0 to below 0.5");
@@ -74,9 +70,7 @@ public:
     double low = call.take("clip", 0.2), high = call.take("clip_high", low);
     if (!(low > 0 && low < 1))
       return call.errorAt(call.options["clip"].position, "expected clip between 0 and 1");
-    if (!(high > 0) || !std::isfinite(high))
-      return call.errorAt(call.options["clip_high"].position,
-                          "expected clip_high to be finite and above 0");
+    AUTOPAR_RETURN_IF_ERROR(checkAbove0("clip_high", high));
     Result<Tokens> tokens = this->tokens();
     if (!tokens)
       return tokens.status();

@@ -8,6 +8,7 @@
 
 #include "autopar/Dialect/AutoPar/IR/Arguments.h"
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
+#include "autopar/Interfaces/TensorLayout.h"
 #include "autopar/Training/Passes.h"
 
 namespace mlir::autopar {
@@ -41,15 +42,9 @@ struct WeightProduct {
   /// Whether both what is summed and what is made of a row have even sizes, forward and back.
   bool isEven() {
     RankedTensorType lhs = typeOf(op.getLhs()), rhs = typeOf(op.getRhs());
-    auto extent = [](RankedTensorType type, ArrayRef<int64_t> dims) {
-      int64_t extent = 1;
-      for (int64_t dim : dims)
-        extent *= type.getDimSize(dim);
-      return extent;
-    };
     bool isLhs = parameterIn(op.getLhs()) == weight;
-    return extent(lhs, op.getLhsContract()) % kStep == 0 &&
-           (isLhs ? extent(lhs, op.getLhsFree()) : extent(rhs, op.getRhsFree())) % kStep == 0;
+    return extentOf(lhs, op.getLhsContract()) % kStep == 0 &&
+           (isLhs ? extentOf(lhs, op.getLhsFree()) : extentOf(rhs, op.getRhsFree())) % kStep == 0;
   }
 };
 

@@ -37,6 +37,22 @@ Status TargetFormulas::checkArguments() const {
                             call.name + "(logits, labels)");
 }
 
+Status TargetFormulas::checkAbove0(const std::string &key, double number) {
+  auto inF32 = static_cast<float>(number);
+  if (number > 0 && std::isnormal(inF32 * inF32) && std::isnormal(1 / inF32))
+    return Status::ok();
+  return call.errorAt(call.options[key].position, "expected " + key + " to be finite and above 0");
+}
+
+Status TargetFormulas::checkRange(const std::string &key, double number, int least,
+                                  std::optional<int> most) {
+  if (number >= least && std::isfinite(number) && (!most || number <= *most))
+    return Status::ok();
+  std::string range = most ? "between " + std::to_string(least) + " and " + std::to_string(*most)
+                           : "to be finite and at least " + std::to_string(least);
+  return call.errorAt(call.options[key].position, "expected " + key + " " + range);
+}
+
 //===-- results and targets -------------------------------------------------------------===//
 
 Result<Value> TargetFormulas::output(const std::string &name) {

@@ -21,6 +21,10 @@ protected:
   /// averaged counts. `what`: that and an example.
   ::autopar::Status checkArguments(size_t least, size_t most, const std::string &what) const;
   ::autopar::Status checkArguments() const;
+  /// What an option has to be; BadInput points at it.
+  ::autopar::Status checkAbove0(const std::string &key, double number);
+  ::autopar::Status checkRange(const std::string &key, double number, int least,
+                               std::optional<int> most = {});
 
   /// A result of the model that holds floats.
   ::autopar::Result<Value> output(const std::string &name);

@@ -25,15 +25,15 @@ SmallVector<Value> UpdateFormulas::apply(FormulaBuilder &b, const Optimizer &opt
     state = state.drop_front(own.size());
     SmallVector<Type> types(own.getTypes());
     types.push_back(inputs.parameter.getType());
-    UpdateOp gathered =
+    UpdateOp accumulated =
         update(b, optimizer.name + "_direction", false, {element, own, gradient, {}, conditions},
                types, [&](FormulaBuilder &b, ValueRange kept, Value gradient, ValueRange) {
-                 return preconditioner->gather(b, gradient, kept);
+                 return preconditioner->accumulate(b, gradient, kept);
                });
-    llvm::append_range(next, gathered.getResults());
+    llvm::append_range(next, accumulated.getResults());
     auto element = cast<FloatType>(getElementTypeOrSelf(inputs.parameter.getType()));
-    gradient =
-        preconditioner->direct(b, next.pop_back_val(), inputs.matrix, narrow ? narrow : element);
+    gradient = preconditioner->precondition(b, next.pop_back_val(), inputs.matrix,
+                                            narrow ? narrow : element);
     conditions.clipFactor = nullptr; // the direction follows a clipped gradient
   }
   Operands operands{element, {inputs.parameter}, gradient, inputs.shared, conditions};

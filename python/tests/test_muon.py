@@ -38,10 +38,11 @@ def losses(path: pathlib.Path, folder: pathlib.Path, options: List[str], precisi
 @pytest.mark.parametrize("name, options", [
     ("gpt2", ["--ranks", "4", "--mesh", "data=4"]), ("gpt2", ["--ranks", "4", "--mesh", "tensor=4"]), ("gpt2", ["--ranks", "2", "--stages", "2", "--micro-batches", "4"]),
     ("gpt2", ["--micro-batches", "4", "--rounds", "always"]), ("gpt2", ["--offload", "all"]), ("gpt2", ["--recompute", "full"]), ("gpt2", ["--target", "cuda"]),
-    ("mixtral", ["--ranks", "4"]), ("mixtral", ["--ranks", "2", "--mesh", "expert=2"])],
-    ids=["data", "tensor", "stages", "rounds", "offload", "recompute", "cuda", "experts", "expert-parallel"])
+    ("gpt2", ["--target", "cuda", "--ranks", "2"]), ("mixtral", ["--ranks", "4"]), ("mixtral", ["--ranks", "2", "--mesh", "expert=2"])],
+    ids=["data", "tensor", "stages", "rounds", "offload", "recompute", "cuda", "cuda-ranks", "experts", "expert-parallel"])
 def test_plans_learn_alike(network: Dict[str, pathlib.Path], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, name: str, options: List[str]) -> None:
     monkeypatch.setenv("AUTOPAR_CUDA_LIBRARIES", str(emulated_cuda.LIBRARIES))
+    monkeypatch.setenv("AUTOPAR_EMULATED_CUDA_DEVICES", "2")
     np.testing.assert_allclose(losses(network[name], tmp_path, options), losses(network[name], tmp_path, []), rtol=1e-4)
 
 

@@ -10,6 +10,8 @@ namespace mlir::autopar {
 
 /// Bytes that a tensor or a buffer of its shape takes row-major; booleans take one each.
 int64_t tensorBytes(ShapedType type);
+/// Of several dimensions together.
+int64_t extentOf(ShapedType type, ArrayRef<int64_t> dims);
 /// Row-major strides.
 SmallVector<int64_t> denseStrides(ArrayRef<int64_t> dims);
 /// Whether the elements lie row-major without gaps (dims of extent 1 may have any stride).

@@ -20,11 +20,12 @@ public:
   /// Names of the tensors of the parameter's shape that are kept per parameter; they start at zero.
   virtual SmallVector<StringRef> stateNames() const = 0;
   /// Element by element: the new state, then a direction.
-  virtual SmallVector<Value> gather(FormulaBuilder &b, Value gradient, ValueRange state) const = 0;
+  virtual SmallVector<Value> accumulate(FormulaBuilder &b, Value gradient,
+                                        ValueRange state) const = 0;
   /// That direction as a whole tensor, of `matrix`, into the one that the update follows, of the
   /// same type. Products read and give elements of `narrow`.
-  virtual Value direct(FormulaBuilder &b, Value direction, const ParameterMatrix &matrix,
-                       FloatType narrow) const = 0;
+  virtual Value precondition(FormulaBuilder &b, Value direction, const ParameterMatrix &matrix,
+                             FloatType narrow) const = 0;
 };
 
 class Optimizer {

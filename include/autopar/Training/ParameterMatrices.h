@@ -14,9 +14,6 @@ struct ParameterMatrix {
   SmallVector<int64_t> out; ///< which their results have
 };
 
-/// Of several dimensions together.
-int64_t extentOf(RankedTensorType type, ArrayRef<int64_t> dims);
-
 /// The parameters of a forward function that are matrices and that products alone read, at least
 /// one of which is an inner one: neither the last on the way to a result nor of those that only
 /// lead to a choice. So embeddings, output matrices and routers are not among them.

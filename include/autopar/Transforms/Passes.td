@@ -338,13 +338,13 @@ def WaitBehindPass : Pass<"autopar-wait-behind", "mlir::ModuleOp"> {
 }
 
 def InterleaveUpdatesPass : Pass<"autopar-interleave-updates", "mlir::ModuleOp"> {
-  let summary = "let the updates of two parameters take turns where both wait for collectives";
+  let summary = "let the updates of several parameters take turns where they wait for collectives";
   let description = [{
-    Stands behind wait-behind. Updates of parameters depend on nothing of each other but numbers that all share. Where two that follow one
-    another have collectives in between, such as Muon's iteration on a matrix that lies in parts, they are written in turn, from
-    collective to collective, if both are through earlier so by the cost model on the cluster (the option's, else the module's). Where no
-    cluster is known, where collectives do not go on beside what computes, and where an operation reads and makes more than 1/64 of
-    the memory, the order stays.
+    Stands behind wait-behind. Updates of parameters depend on nothing of each other but numbers that all share. Where up to four that
+    follow one another have collectives in between, such as Muon's iteration on a matrix that lies in parts, they are written in turn, from
+    collective to collective, if all are through earlier so by the cost model on the cluster (the option's, else the module's). Where no
+    cluster is known, where collectives do not go on beside what computes, and where the largest operations of each together read and
+    make more than 1/64 of the memory, the order stays.
 
     ```mlir
     %a0 = autopar.dot_general ... {autopar.phase = "update"}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pass autopar-interleave-updates: updates of two parameters that both wait for collectives in
+// The pass autopar-interleave-updates: updates of several parameters that wait for collectives in
 // between take turns. Muon's iteration is products and collectives that each need the one before;
-// what another matrix computes fills the time.
+// what other matrices compute fills the time.
 #include "StepParts.h"
 
 #include "Cost/QueueWalk.h"
@@ -59,11 +59,11 @@ private:
     return isUpdate(*op) || (group && llvm::any_of(group.getBody().front(), isUpdate));
   }
 
-  bool isScalar(Operation *op) const {
-    return llvm::all_of(op->getResultTypes(), [](Type type) {
-      auto tensor = dyn_cast<RankedTensorType>(type);
-      return tensor && tensor.getRank() == 0;
-    });
+  static bool isScalar(Operation *op) {
+    return op->getNumResults() > 0 && llvm::all_of(op->getResultTypes(), [](Type type) {
+             auto tensor = dyn_cast<RankedTensorType>(type);
+             return tensor && tensor.getRank() == 0;
+           });
   }
 
   /// Constants, and numbers that updates share, such as rates, are made of nothing that is of one
@@ -217,7 +217,7 @@ private:
 
   const StepPart &part;
   SmallVector<Operation *> update; ///< in order
-  DenseSet<Operation *> between;
+  DenseSet<Operation *> between;   ///< made of several chains
 };
 
 struct InterleaveUpdatesPass

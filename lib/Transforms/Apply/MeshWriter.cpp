@@ -13,9 +13,10 @@ using ::autopar::ScheduleRow;
 using ::autopar::StagePhase;
 
 MeshWriter::MeshWriter(const StagedFunction &source, const ::autopar::Schedule &schedule,
-                       const std::optional<::autopar::ScheduleRounds> &found, int32_t mesh)
-    : source(source), schedule(found ? withOneRound(schedule, mesh, *found) : schedule), mesh(mesh),
-      builder(source.function) {
+                       const std::optional<::autopar::ScheduleRounds> &found,
+                       const OverlappedCollectives &overlapped, int32_t mesh)
+    : source(source), schedule(found ? withOneRound(schedule, mesh, *found) : schedule),
+      overlapped(overlapped), mesh(mesh), builder(source.function) {
   target = cast<func::FuncOp>(source.function->cloneWithoutRegions());
   builder.insert(target);
   if (schedule.meshes > 1) {
@@ -29,18 +30,18 @@ MeshWriter::MeshWriter(const StagedFunction &source, const ::autopar::Schedule &
     rounds.emplace(*found, builder);
 }
 
-LogicalResult MeshWriter::write(RowsTogether *together, const OverlappedCollectives &overlapped) {
+LogicalResult MeshWriter::write(RowsTogether *together) {
   collect();
   for (BlockArgument argument : source.function.getArguments())
     passOn(argument, source.stages.of(argument));
-  writeOnce(MicroBatchPhase::Before, overlapped);
-  writeRows(together, overlapped);
-  writeOnce(MicroBatchPhase::After, overlapped);
+  writeOnce(MicroBatchPhase::Before);
+  writeRows(together);
+  writeOnce(MicroBatchPhase::After);
   writeReturn();
   return rounds ? rounds->handOn() : success();
 }
 
-void MeshWriter::writeRows(RowsTogether *together, const OverlappedCollectives &overlapped) {
+void MeshWriter::writeRows(RowsTogether *together) {
   std::vector<ScheduleRow> order = schedule.rows[mesh];
   size_t roundBegin = rounds ? rounds->firstRow() : order.size();
   size_t roundEnd = rounds ? roundBegin + rounds->rows() : order.size();
@@ -69,7 +70,7 @@ void MeshWriter::writeRows(RowsTogether *together, const OverlappedCollectives &
       writeTogether(ArrayRef(order).slice(row, 2), *together);
     else
       for (size_t one = row; one < end; ++one)
-        writeRow(order[one], overlapped);
+        writeRow(order[one]);
   }
 }
 
@@ -106,7 +107,7 @@ void MeshWriter::passOn(Value value, int64_t stage) {
 
 /// What runs once, before or after all micro-batches. What is on no stage is made where it is
 /// needed; without stages it is all here.
-void MeshWriter::writeOnce(MicroBatchPhase phase, const OverlappedCollectives &overlapped) {
+void MeshWriter::writeOnce(MicroBatchPhase phase) {
   for (Operation &op : source.function.getBody().front().without_terminator()) {
     bool isPutTogether = phase == MicroBatchPhase::After && MicroBatches::joins(&op);
     // What only the end of the step reads, such as a part of an update, need not wait for it.
@@ -124,7 +125,7 @@ void MeshWriter::writeOnce(MicroBatchPhase phase, const OverlappedCollectives &o
   }
 }
 
-void MeshWriter::writeRow(const ScheduleRow &row, const OverlappedCollectives &overlapped) {
+void MeshWriter::writeRow(const ScheduleRow &row) {
   // Without stages a micro-batch runs as it stands.
   if (schedule.stages == 1) {
     // Neither is in a round.

@@ -14,13 +14,14 @@ namespace mlir::autopar {
 class MeshWriter {
 public:
   /// Adds the function of the mesh, empty, to the module: @main where there is one mesh, else
-  /// @main.0, ... `rounds`: those of the mesh that are to be written once.
+  /// @main.0, ... `rounds`: those of the mesh that are to be written once. `overlapped`, which
+  /// outlives it: what goes on while the first or the last micro-batch computes.
   MeshWriter(const StagedFunction &source, const ::autopar::Schedule &schedule,
-             const std::optional<::autopar::ScheduleRounds> &rounds, int32_t mesh);
+             const std::optional<::autopar::ScheduleRounds> &rounds,
+             const OverlappedCollectives &overlapped, int32_t mesh);
   /// Fills it. Changes nothing else, so that all meshes' may be filled at the same time. `together`
   /// puts rows in order that run together; without it they stand one behind the other.
-  /// `overlapped`: what goes on while the first or the last micro-batch computes.
-  LogicalResult write(RowsTogether *together, const OverlappedCollectives &overlapped);
+  LogicalResult write(RowsTogether *together);
 
 private:
   static constexpr int64_t kOnce = -1; ///< in place of a micro-batch
@@ -28,8 +29,8 @@ private:
   bool isHere(Operation *op) const;
   /// Operations of this mesh's rows.
   void collect();
-  void writeOnce(MicroBatchPhase phase, const OverlappedCollectives &overlapped);
-  void writeRows(RowsTogether *together, const OverlappedCollectives &overlapped);
+  void writeOnce(MicroBatchPhase phase);
+  void writeRows(RowsTogether *together);
   /// The number of the current micro-batch, a constant where it is the same in all rounds.
   Value indexOf(MicroBatchIndexOp op, int64_t microBatch);
   /// Position `microBatch` of a value's first dimension, as a slice of it.
@@ -37,8 +38,8 @@ private:
   /// What is taken from whole values is taken anew behind this: it lies elsewhere.
   void forgetParts();
   void passOn(Value value, int64_t stage);
-  void writeRow(const ::autopar::ScheduleRow &row, const OverlappedCollectives &overlapped);
-  /// Puts together what all micro-batches gave, where an operation behind them reads it: the last
+  void writeRow(const ::autopar::ScheduleRow &row);
+  /// Puts together what all micro-batches gave and `op`, which runs behind them, reads: the last
   /// one has made its part.
   void handOnFor(Operation *op, int64_t microBatch);
   void writeTogether(ArrayRef<::autopar::ScheduleRow> pair, RowsTogether &together);
@@ -80,6 +81,7 @@ private:
 
   const StagedFunction &source;
   ::autopar::Schedule schedule; ///< with one round of the mesh
+  const OverlappedCollectives &overlapped;
   int32_t mesh;
   func::FuncOp target;
   OpBuilder builder;

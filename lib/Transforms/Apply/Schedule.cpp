@@ -56,8 +56,9 @@ private:
         failed(source.findRoutes(*schedule)))
       return failure();
     std::unique_ptr<TimedStep> step; // null: nobody needs to know
-    bool isOneStage = schedule->stages == 1 && schedule->microBatches > 1;
-    if (runsRowsTogether(*schedule) || isOneStage) {
+    bool putsTogether = runsRowsTogether(*schedule);
+    bool mayOverlap = schedule->stages == 1 && schedule->microBatches > 1;
+    if (putsTogether || mayOverlap) {
       FailureOr<std::unique_ptr<TimedStep>> timed =
           timeStep(StepOrder(function), *schedule, cluster, target);
       if (failed(timed))
@@ -65,17 +66,18 @@ private:
       step = std::move(*timed);
     }
     OverlappedCollectives overlapped;
-    if (step && isOneStage)
+    if (step && mayOverlap)
       overlapped = OverlappedCollectives(step->work, step->times.front());
     std::vector<std::unique_ptr<MeshWriter>> writers;
     for (int32_t mesh = 0; mesh < schedule->meshes; ++mesh)
-      writers.push_back(std::make_unique<MeshWriter>(source, *schedule, found[mesh], mesh));
+      writers.push_back(
+          std::make_unique<MeshWriter>(source, *schedule, found[mesh], overlapped, mesh));
     SmallVector<LogicalResult> written(writers.size(), failure());
     runSideBySide(getContext(), writers.size(), [&](size_t i) {
       std::optional<RowsTogether> together;
-      if (step && !isOneStage)
+      if (step && putsTogether)
         together.emplace(step->work, step->times[i]);
-      written[i] = writers[i]->write(together ? &*together : nullptr, overlapped);
+      written[i] = writers[i]->write(together ? &*together : nullptr);
     });
     if (llvm::any_of(written, [](LogicalResult result) { return failed(result); }))
       return failure();

@@ -28,12 +28,12 @@ protected:
   bool goesBeside(Operation *op) { return times.goesBeside(partsOf(op)); }
 
   /// Also what only hands on what that makes, and is read where it lies.
-  void run(Operation *op) {
+  void visit(Operation *op) {
     queues.run(op, partsOf(op));
     made.insert(op);
     for (Operation *user : op->getUsers())
       if (handsOn.contains(user) && !made.contains(user) && isReady(user))
-        run(user);
+        visit(user);
   }
 
   bool isReady(Operation *op) const {
@@ -76,14 +76,14 @@ class LastMicroBatch : MicroBatchWalk {
 public:
   using MicroBatchWalk::MicroBatchWalk;
 
-  void run(Place place) {
+  void find(Place place) {
     SmallVector<Operation *> waiting = candidates();
     for (size_t i = 0; i < work.inEach.size() && !waiting.empty(); ++i) {
-      MicroBatchWalk::run(work.inEach[i]);
+      visit(work.inEach[i]);
       llvm::erase_if(waiting, [&](Operation *next) {
         if (!isReady(next) || !fits(next, collectiveAtUs[i + 1] - atUs[i + 1]))
           return false;
-        MicroBatchWalk::run(next);
+        visit(next);
         place(work.inEach[i], next);
         return true;
       });
@@ -119,7 +119,7 @@ class FirstMicroBatch : MicroBatchWalk {
 public:
   using MicroBatchWalk::MicroBatchWalk;
 
-  void run(Place place) {
+  void find(Place place) {
     std::vector<Gather> waiting = gathers();
     if (waiting.empty() || collectiveAtUs[0] == kNever)
       return; // nothing is in their way
@@ -131,11 +131,11 @@ public:
         bool isDue = gather.reader <= i || gather.latestUs <= atUs[i];
         if (!isDue && !fits(gather.op, collectiveAtUs[i] - atUs[i]))
           return false;
-        MicroBatchWalk::run(gather.op);
+        visit(gather.op);
         add(gather.op, op, places);
         return true;
       });
-      MicroBatchWalk::run(op);
+      visit(op);
     }
     if (queues.endUs() >= allFirst)
       return;
@@ -202,7 +202,7 @@ private:
       left.insert(gather.op);
     for (Operation *op : work.atStart)
       if (!left.contains(op) && !handsOn.contains(op))
-        MicroBatchWalk::run(op);
+        visit(op);
   }
 
   double endWithAllFirst() {
@@ -217,11 +217,11 @@ private:
 } // namespace
 
 OverlappedCollectives::OverlappedCollectives(const StepWork &work, KernelTime &times) {
-  FirstMicroBatch(work, times).run([&](Operation *op, Operation *gather) {
+  FirstMicroBatch(work, times).find([&](Operation *op, Operation *gather) {
     before[op].push_back(gather);
     all.insert(gather);
   });
-  LastMicroBatch(work, times).run([&](Operation *op, Operation *sum) {
+  LastMicroBatch(work, times).find([&](Operation *op, Operation *sum) {
     behind[op].push_back(sum);
     all.insert(sum);
   });

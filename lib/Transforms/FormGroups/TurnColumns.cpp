@@ -2,6 +2,7 @@
 // The pass autopar-turn-columns: a matrix by one column is one row by a matrix.
 #include "Stages/MadeFrom.h"
 
+#include "autopar/Interfaces/TensorLayout.h"
 #include "autopar/Transforms/LibraryContraction.h"
 #include "autopar/Transforms/Passes.h"
 
@@ -15,17 +16,10 @@ using namespace mlir::autopar;
 
 namespace {
 
-int64_t extentOf(Value side, ArrayRef<int64_t> dims) {
-  int64_t extent = 1;
-  for (int64_t dim : dims)
-    extent *= cast<RankedTensorType>(side.getType()).getDimSize(dim);
-  return extent;
-}
-
 /// Products of bytes are kernels of our own, to which both are alike.
 bool hasOneColumn(DotGeneralOp product) {
-  return extentOf(product.getRhs(), product.getRhsFree()) == 1 &&
-         extentOf(product.getLhs(), product.getLhsFree()) > 1 && !product.getScaledTo() &&
+  return extentOf(product.getRhs().getType(), product.getRhsFree()) == 1 &&
+         extentOf(product.getLhs().getType(), product.getLhsFree()) > 1 && !product.getScaledTo() &&
          !isContractionOfBytes(product);
 }
 

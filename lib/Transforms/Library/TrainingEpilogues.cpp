@@ -4,6 +4,7 @@
 
 #include "Stages/Recompute.h"
 
+#include "autopar/Interfaces/TensorLayout.h"
 #include "autopar/Transforms/LibraryContraction.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -26,13 +27,6 @@ FailureOr<EpilogueMode> mlir::autopar::epilogueModeOf(Operation *op, StringRef n
   if (std::optional<EpilogueMode> mode = epilogueModeFromName(name))
     return *mode;
   return op->emitError() << "unknown mode \"" << name << "\"; expected auto or kernels";
-}
-
-static int64_t extentOf(RankedTensorType type, ArrayRef<int64_t> dims) {
-  int64_t extent = 1;
-  for (int64_t dim : dims)
-    extent *= type.getDimSize(dim);
-  return extent;
 }
 
 /// One matrix of bf16 or f16 by another, of multiples of eight rows and columns. Over one term the
