@@ -196,3 +196,30 @@ module {
     return %newW, %newV : tensor<4xf32>, tensor<4xf32>
   }
 }
+
+// -----
+
+// What adds up on no stage is made at the end, where it is read. "n" of the second micro-batch asks for the sum that the first one
+// hands on; who asks for the sum of all finds that made, once each.
+// CHECK-LABEL: func.func @main.0
+// CHECK: %[[G0:.*]]:2 = autopar.group {{.*}}"g@0"
+// CHECK: %[[G1:.*]]:2 = autopar.group {{.*}}%[[G0]]#1 {autopar.id = "g@1"}
+// CHECK: %[[G2:.*]]:2 = autopar.group {{.*}}%[[G1]]#1 {autopar.id = "g@2"}
+// CHECK: autopar.unary neg %[[G2]]#1 {autopar.id = "after"}
+func.func @main(%all: tensor<3x4xf32>, %w: tensor<4xf32> {autopar.name = "w", autopar.donated, autopar.stage = 0 : i64})
+    -> (tensor<3x4xf32>, tensor<4xf32>, tensor<4xf32>) attributes {autopar.schedule = "1f1b", autopar.stage_meshes = 2 : i64} {
+  %x = autopar.micro_batch %all {autopar.id = "x"} : tensor<3x4xf32> -> tensor<4xf32>
+  %before = autopar.carried sum 0 : tensor<4xf32>
+  %n, %sum = autopar.group %x, %before {autopar.id = "g"} : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  ^bb0(%a: tensor<4xf32>, %c: tensor<4xf32>):
+    %p = autopar.unary neg %a {autopar.id = "g"} : tensor<4xf32>
+    %s = autopar.binary add %p, %c : tensor<4xf32>
+    autopar.yield %p, %s : tensor<4xf32>, tensor<4xf32>
+  }
+  %total = autopar.carry 0 %sum : tensor<4xf32>
+  %numbers = autopar.stack_micro_batches %n {autopar.id = "ns"} : tensor<4xf32> -> tensor<3x4xf32>
+  %after = autopar.unary neg %total {autopar.id = "after"} : tensor<4xf32>
+  %there = autopar.transfer %w to 1 {autopar.id = "there"} : tensor<4xf32>
+  %other = autopar.unary exp %there {autopar.id = "other"} : tensor<4xf32>
+  return %numbers, %after, %other : tensor<3x4xf32>, tensor<4xf32>, tensor<4xf32>
+}

@@ -6,6 +6,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SmallBitVector.h"
 
 namespace mlir::autopar {
 
@@ -51,6 +52,8 @@ public:
     return it == stages.end() ? kNone : it->second;
   }
   int64_t of(Value value) const;
+  /// Whether both are on one stage, or on none and made for the same ones.
+  bool areTogether(Operation *one, Operation *other) const;
   /// The stage from which a transfer's value is sent; kNone where it is made, or read from the
   /// model's weights, wherever it is needed.
   int64_t senderOf(TransferOp transfer) const;
@@ -58,9 +61,13 @@ public:
   LogicalResult verify() const;
 
 private:
+  void findReaders();
+
   mutable func::FuncOp function; ///< a handle; only read
   int64_t stageCount = 1;
   DenseMap<Operation *, int64_t> stages; ///< all but kNone
+  /// Of those on none, where there are several: the stages that they are made for.
+  DenseMap<Operation *, llvm::SmallBitVector> readers;
 };
 
 } // namespace mlir::autopar

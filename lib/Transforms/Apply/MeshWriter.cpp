@@ -87,9 +87,12 @@ bool MeshWriter::isHere(Operation *op) const {
 }
 
 void MeshWriter::collect() {
-  for (Operation &op : source.function.getBody().front().without_terminator())
+  for (Operation &op : source.function.getBody().front().without_terminator()) {
+    if (auto carry = dyn_cast<CarryOp>(op))
+      carryOps[carry.getNumber()] = carry;
     if (isEach(&op) && isHere(&op) && !isa<TransferOp>(op))
       rows[{source.stages.of(&op), source.phases.of(&op)}].push_back(&op);
+  }
 }
 
 /// Sends a value that other meshes need, or receives it: all meshes do so at the same place of the
@@ -373,7 +376,7 @@ void MeshWriter::write(Operation *op, int64_t microBatch) {
     return mapping.map(op->getResult(0), indexOf(index, microBatch));
   if (auto carried = dyn_cast<CarriedOp>(op)) {
     if (microBatch > 0)
-      mapping.map(op->getResult(0), handedOn.lookup(carried.getNumber()));
+      mapping.map(op->getResult(0), handedOnTo(microBatch, carried.getNumber()));
     else
       mapping.map(op->getResult(0),
                   buildIdentity(builder, op->getLoc(),
@@ -383,8 +386,11 @@ void MeshWriter::write(Operation *op, int64_t microBatch) {
   }
   if (auto stack = dyn_cast<StackMicroBatchesOp>(op))
     return join(stack, resolve(stack.getInput(), microBatch), microBatch);
-  if (auto carry = dyn_cast<CarryOp>(op))
-    return handOn(carry, resolve(carry.getInput(), microBatch));
+  if (auto carry = dyn_cast<CarryOp>(op)) {
+    if (carries.lookup(op) <= microBatch) // else a later one has asked for it
+      handOn(carry, resolve(carry.getInput(), microBatch));
+    return;
+  }
   IRMapping operands;
   bool isFirst = isEach(op) && microBatch == 0 && writeFirst(op, microBatch, operands);
   if (!isFirst) {
@@ -397,6 +403,13 @@ void MeshWriter::write(Operation *op, int64_t microBatch) {
     if (isEach(op))
       sendOn(result, microBatch);
   }
+}
+
+Value MeshWriter::handedOnTo(int64_t microBatch, int64_t number) {
+  CarryOp carry = carryOps.lookup(number);
+  if (carries.lookup(carry) < microBatch)
+    write(carry, microBatch - 1);
+  return handedOn.lookup(number);
 }
 
 void MeshWriter::handOn(CarryOp op, Value value) {

@@ -54,6 +54,8 @@ private:
   bool writeFirst(Operation *op, int64_t microBatch, IRMapping &mapping);
   void join(StackMicroBatchesOp op, Value part, int64_t microBatch);
   void handOn(CarryOp op, Value value);
+  /// What the micro-batch before has handed on; made where that is on no stage.
+  Value handedOnTo(int64_t microBatch, int64_t number);
   /// What a value is here; made or received if it is not there yet.
   Value resolve(Value value, int64_t microBatch);
   Value make(Operation *op, Value result, int64_t microBatch);
@@ -88,6 +90,7 @@ private:
   IRMapping once;
   SmallVector<IRMapping> perMicroBatch;
   std::map<std::pair<int32_t, ::autopar::StagePhase>, SmallVector<Operation *>> rows;
+  DenseMap<int64_t, CarryOp> carryOps; ///< by number, as what they
   DenseMap<int64_t, Value> handedOn;
   DenseMap<Operation *, int64_t> carries; ///< micro-batches that handed on
   DenseMap<Operation *, Value> wholes;    ///< with what micro-batches gave so far

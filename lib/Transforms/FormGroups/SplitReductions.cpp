@@ -79,7 +79,7 @@ private:
     Stages stages(getOperation());
     // What runs at other times or places is no one call.
     auto isTogether = [&](Operation *one, Operation *other) {
-      return phases.phaseOf(one) == phases.phaseOf(other) && stages.of(one) == stages.of(other);
+      return phases.phaseOf(one) == phases.phaseOf(other) && stages.areTogether(one, other);
     };
     auto isWanted = [&](DotGeneralOp product, ReduceOp sum) {
       return !hasOtherEpilogue(product) && isTogether(product, sum);

@@ -158,8 +158,7 @@ void ClusterGraph::closeBoth(Operation *one, Operation *other) {
   bool isFirst = clusterOf(one)->place.label < clusterOf(other)->place.label;
   Cluster &first = *clusterOf(isFirst ? one : other), &second = *clusterOf(isFirst ? other : one);
   auto between = order.findBetween(first, second, *this);
-  if (!between || phases.phaseOf(one) != phases.phaseOf(other) ||
-      stages.of(one) != stages.of(other))
+  if (!between || phases.phaseOf(one) != phases.phaseOf(other) || !stages.areTogether(one, other))
     return;
   for (Operation *op : first.ops)
     places[op].cluster = &second;
@@ -179,7 +178,9 @@ bool ClusterGraph::isOnSameStage(const Cluster &producer, const Cluster &consume
     return stage;
   };
   int64_t from = stageOf(producer), to = stageOf(consumer);
-  if (from != Stages::kNone || to == Stages::kNone)
+  if (from == Stages::kNone && to == Stages::kNone)
+    return stages.areTogether(producer.ops.front(), consumer.ops.front());
+  if (from != Stages::kNone)
     return from == to;
   return llvm::none_of(producer.ops, [&](Operation *op) {
     return isExportedFromBoth(op->getResult(0), producer, consumer);
@@ -240,7 +241,7 @@ Cluster *ClusterGraph::clusterThatWidens(Operation *op) const {
   Operation *made = narrow.getDefiningOp();
   Cluster *cluster = made ? clusterOf(made) : nullptr;
   bool isBeside = cluster && !cluster->isClosed && mayExport(made, *cluster) &&
-                  phases.phaseOf(op) == phases.phaseOf(made) && stages.of(op) == stages.of(made);
+                  phases.phaseOf(op) == phases.phaseOf(made) && stages.areTogether(op, made);
   return isBeside ? cluster : nullptr;
 }
 
