@@ -17,6 +17,21 @@ namespace {
 
 /// Of more than three a step repeats some, as rounds.
 constexpr int kMicroBatches[] = {2, 3, 4, 6, 8, 12};
+constexpr const char *kSchedules[] = {"gpipe", "1f1b", "eager-1f1b", "zero-bubble",
+                                      "overlapped-1f1b"};
+
+/// Cuts a step in micro-batches, from where its inputs are on; false: it has too few operations.
+bool cutStages(ModuleOp module, const mlir::autopar::AutoShardOptions &options) {
+  auto function = module.lookupSymbol<func::FuncOp>("main");
+  Builder builder(module.getContext());
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    if (!function.getArgAttr(i, "autopar.micro_batches") &&
+        !function.getArgAttr(i, "autopar.donated"))
+      function.setArgAttr(i, mlir::autopar::kStageAttribute, builder.getI64IntegerAttr(0));
+  PassManager manager(module.getContext());
+  mlir::autopar::buildPhase(manager, mlir::autopar::Phase::CutStages, options, {});
+  return succeeded(manager.run(module));
+}
 
 struct NotKept {
   size_t again = 0, onHost = 0;
@@ -91,10 +106,14 @@ TEST_F(Law, MicroBatchesComputeWhatTheWholeBatchComputes) {
 // computes.
 TEST_F(Law, ShardedMicroBatchesTrainLikeOneDevice) {
   std::vector<std::string> ops = makerNames();
-  int run = 0, summed = 0, failures = 0;
-  for (uint64_t attempt = 0; run < std::max(20, caseCount() / 8) && attempt < 4000; ++attempt) {
-    int ranks = 2 + 2 * static_cast<int>(attempt % 2);
-    Case c{600000 + attempt, {ops[attempt % ops.size()], "", ""}, ranks, 2};
+  int run = 0, summed = 0, staged = 0, failures = 0;
+  int wanted = std::max(20, caseCount() / 8);
+  int mostWhole = wanted - wanted / 10; // the others in stages: few steps can be cut
+  for (uint64_t attempt = 0; run < wanted && attempt < 4000; ++attempt) {
+    int stages = attempt % 4 < 2 ? 1 : 2, ranks = attempt % 4 == 0 ? 2 : 4;
+    if (stages == 1 && run - staged >= mostWhole)
+      continue;
+    Case c{600000 + attempt, {ops[attempt % ops.size()], "", ""}, ranks, 2 * stages};
     c.trains = true;
     DrawnModule drawn = draw(c);
     if (!drawn.module || !drawn.target)
@@ -102,6 +121,11 @@ TEST_F(Law, ShardedMicroBatchesTrainLikeOneDevice) {
     mlir::autopar::AutoShardOptions options;
     options.microBatches = kMicroBatches[attempt % std::size(kMicroBatches)];
     options.mesh = ranks == 2 ? "x=2" : "x=2,y=2";
+    if (stages > 1) {
+      options.stages = stages;
+      options.schedule = kSchedules[attempt / 4 % std::size(kSchedules)];
+      options.mesh = attempt % 8 < 4 ? "x=2" : "x=2,y=1/x=1,y=2";
+    }
     options.engine = "random";
     options.seed = c.seed;
     options.cluster = "presets:cpux" + std::to_string(ranks);
@@ -109,7 +133,7 @@ TEST_F(Law, ShardedMicroBatchesTrainLikeOneDevice) {
     mlir::autopar::buildPhase(splitter, mlir::autopar::Phase::SplitMicroBatches, options, {});
     {
       ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
-      if (failed(splitter.run(*drawn.module)))
+      if (failed(splitter.run(*drawn.module)) || (stages > 1 && !cutStages(*drawn.module, options)))
         continue;
     }
     for (auto phase : {mlir::autopar::Phase::Search, mlir::autopar::Phase::Annotate,
@@ -119,6 +143,7 @@ TEST_F(Law, ShardedMicroBatchesTrainLikeOneDevice) {
     bool isPlanned = succeeded(manager.run(*drawn.module));
     waitForMessages(*drawn.module);
     ++run;
+    staged += stages > 1;
     drawn.module->walk([&](mlir::autopar::AccumulateOp sum) {
       bool isSummed = llvm::any_of(sum->getUsers(), [](Operation *user) {
         return isa<mlir::autopar::CollectiveOpInterface>(user);
@@ -129,21 +154,22 @@ TEST_F(Law, ShardedMicroBatchesTrainLikeOneDevice) {
     std::string why = isPlanned ? differenceFromOneRank(c, *drawn.module) : "no plan";
     if (why.empty())
       continue;
-    ADD_FAILURE() << c << ", " << options.microBatches.getValue() << " micro-batches: " << why;
+    ADD_FAILURE() << c << ", " << options.microBatches.getValue() << " micro-batches, " << stages
+                  << " stages, " << options.schedule.getValue() << ": " << why;
     if (++failures >= 10)
       break;
   }
-  std::printf("%d training steps in micro-batches, %d of them with sums over ranks\n", run, summed);
+  std::printf("%d training steps in micro-batches, %d of them with sums over ranks, %d in stages\n",
+              run, summed, staged);
   EXPECT_GE(run, 20);
   EXPECT_GE(summed, run / 4);
+  EXPECT_GE(staged, run / 20);
 }
 
 // Arguments lie on stages drawn at random, so that values and derivatives go to and fro between
 // them; half of the graphs are training steps, some of the others go in micro-batches.
 TEST_F(Law, StagesComputeWhatOneDeviceComputes) {
   std::vector<std::string> ops = makerNames();
-  std::vector<std::string> schedules = {"gpipe", "1f1b", "eager-1f1b", "zero-bubble",
-                                        "overlapped-1f1b"};
   int run = 0, sent = 0, split = 0, inRounds = 0, onHost = 0, failures = 0;
   for (uint64_t attempt = 0; run < std::max(20, caseCount() / 8) && attempt < 4000; ++attempt) {
     Case c{300000 + attempt,
@@ -162,7 +188,7 @@ TEST_F(Law, StagesComputeWhatOneDeviceComputes) {
     ScopedDiagnosticHandler quiet(&context, [](Diagnostic &) { return success(); });
     mlir::autopar::AutoShardOptions options;
     options.stages = c.ranks;
-    options.schedule = schedules[attempt % schedules.size()];
+    options.schedule = kSchedules[attempt % std::size(kSchedules)];
     options.cluster = "presets:cpux" + std::to_string(c.ranks);
     OpBuilder builder(&context);
     if (splits) {

@@ -90,7 +90,11 @@ void MeshWriter::collect() {
   for (Operation &op : source.function.getBody().front().without_terminator()) {
     if (auto carry = dyn_cast<CarryOp>(op))
       carryOps[carry.getNumber()] = carry;
-    if (isEach(&op) && isHere(&op) && !isa<TransferOp>(op))
+    if (!isEach(&op) || isa<TransferOp>(op))
+      continue;
+    if (schedule.stages == 1) // a micro-batch runs as it stands
+      rows[{0, StagePhase::Forward}].push_back(&op);
+    else if (isHere(&op))
       rows[{source.stages.of(&op), source.phases.of(&op)}].push_back(&op);
   }
 }
@@ -129,25 +133,17 @@ void MeshWriter::writeOnce(MicroBatchPhase phase) {
 }
 
 void MeshWriter::writeRow(const ScheduleRow &row) {
-  // Without stages a micro-batch runs as it stands.
-  if (schedule.stages == 1) {
-    // Neither is in a round.
-    bool isFirst = row.microBatch == 0, isLast = row.microBatch + 1 == schedule.microBatches;
-    if (row.phase == StagePhase::Forward)
-      for (Operation &op : source.function.getBody().front().without_terminator()) {
-        for (Operation *gather : isFirst ? overlapped.beforeFirst(&op) : ArrayRef<Operation *>())
-          write(gather, kOnce);
-        if (isEach(&op) && !isa<TransferOp>(op))
-          write(&op, row.microBatch);
-        for (Operation *sum : isLast ? overlapped.behindLast(&op) : ArrayRef<Operation *>()) {
-          handOnFor(sum, row.microBatch);
-          write(sum, kOnce);
-        }
-      }
-    return;
-  }
-  for (Operation *op : rows[{row.stage, row.phase}])
+  // Rows of the first micro-batch, and the last one of a mesh, are in no round.
+  bool isFirst = row.microBatch == 0, isLast = row.microBatch + 1 == schedule.microBatches;
+  for (Operation *op : rows[{row.stage, row.phase}]) {
+    for (Operation *gather : isFirst ? overlapped.beforeFirst(op) : ArrayRef<Operation *>())
+      write(gather, kOnce);
     write(op, row.microBatch);
+    for (Operation *sum : isLast ? overlapped.behindLast(op) : ArrayRef<Operation *>()) {
+      handOnFor(sum, row.microBatch);
+      write(sum, kOnce);
+    }
+  }
 }
 
 void MeshWriter::handOnFor(Operation *op, int64_t microBatch) {

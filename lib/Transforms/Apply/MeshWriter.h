@@ -90,8 +90,8 @@ private:
   IRMapping once;
   SmallVector<IRMapping> perMicroBatch;
   std::map<std::pair<int32_t, ::autopar::StagePhase>, SmallVector<Operation *>> rows;
-  DenseMap<int64_t, CarryOp> carryOps; ///< by number, as what they
-  DenseMap<int64_t, Value> handedOn;
+  DenseMap<int64_t, CarryOp> carryOps;    ///< by number
+  DenseMap<int64_t, Value> handedOn;      ///< by number, of the last micro-batch
   DenseMap<Operation *, int64_t> carries; ///< micro-batches that handed on
   DenseMap<Operation *, Value> wholes;    ///< with what micro-batches gave so far
   DenseMap<std::pair<Operation *, int64_t>, SmallVector<Value>> coming; ///< parts under way

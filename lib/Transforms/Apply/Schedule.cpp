@@ -56,26 +56,24 @@ private:
         failed(source.findRoutes(*schedule)))
       return failure();
     std::unique_ptr<TimedStep> step; // null: nobody needs to know
-    bool putsTogether = runsRowsTogether(*schedule);
-    bool mayOverlap = schedule->stages == 1 && schedule->microBatches > 1;
-    if (putsTogether || mayOverlap) {
+    std::vector<OverlappedCollectives> overlapped(schedule->meshes);
+    if (schedule->microBatches > 1) {
       FailureOr<std::unique_ptr<TimedStep>> timed =
           timeStep(StepOrder(function), *schedule, cluster, target);
       if (failed(timed))
         return failure();
       step = std::move(*timed);
     }
-    OverlappedCollectives overlapped;
-    if (step && mayOverlap)
-      overlapped = OverlappedCollectives(step->work, step->times.front());
+    if (step)
+      overlapped = OverlappedCollectives::find(step->work, *schedule, step->times);
     std::vector<std::unique_ptr<MeshWriter>> writers;
     for (int32_t mesh = 0; mesh < schedule->meshes; ++mesh)
       writers.push_back(
-          std::make_unique<MeshWriter>(source, *schedule, found[mesh], overlapped, mesh));
+          std::make_unique<MeshWriter>(source, *schedule, found[mesh], overlapped[mesh], mesh));
     SmallVector<LogicalResult> written(writers.size(), failure());
     runSideBySide(getContext(), writers.size(), [&](size_t i) {
       std::optional<RowsTogether> together;
-      if (step && putsTogether)
+      if (step && runsRowsTogether(*schedule))
         together.emplace(step->work, step->times[i]);
       written[i] = writers[i]->write(together ? &*together : nullptr);
     });

@@ -2,29 +2,30 @@
 // See the header. Orders are found by a walk through a micro-batch as its queues would go.
 #include "OverlappedCollectives.h"
 
+#include "MeshRows.h"
 #include "QueueWalk.h"
 
 #include <limits>
 
 using namespace mlir;
 using namespace mlir::autopar;
+using ::autopar::Schedule;
 
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 using Place = function_ref<void(Operation *op, Operation *collective)>;
 
+/// Through operations in order.
 class MicroBatchWalk {
 public:
-  MicroBatchWalk(const StepWork &work, KernelTime &times)
-      : work(work), times(times), queues(times) {
+  MicroBatchWalk(const StepWork &work, KernelTime &times, ArrayRef<Operation *> ops)
+      : work(work), times(times), queues(times), ops(ops) {
     foresee();
   }
 
 protected:
-  KernelTime::Parts partsOf(Operation *op) {
-    return work.free.contains(op) || isa<TransferOp>(op) ? KernelTime::Parts() : times.of(op);
-  }
+  KernelTime::Parts partsOf(Operation *op) { return work.partsOf(op, times); }
   bool goesBeside(Operation *op) { return times.goesBeside(partsOf(op)); }
 
   /// Also what only hands on what that makes, and is read where it lies.
@@ -51,22 +52,22 @@ protected:
   const StepWork &work;
   KernelTime &times;
   QueueWalk queues;
+  ArrayRef<Operation *> ops;
   DenseSet<Operation *> handsOn, made;
-  /// For each operation of a micro-batch when it starts, if nothing waits, and the collective at or
-  /// behind it.
+  /// For each of them when it starts, if nothing waits, and the collective at or behind it.
   std::vector<double> atUs, collectiveAtUs;
 
 private:
   void foresee() {
     double us = 0;
-    for (Operation *op : work.inEach) {
+    for (Operation *op : ops) {
       atUs.push_back(us);
       KernelTime::Parts parts = partsOf(op);
       us += parts.sum() - (times.goesBeside(parts) ? parts.collectiveUs : 0);
     }
-    collectiveAtUs.assign(work.inEach.size() + 1, kNever);
-    for (size_t i = work.inEach.size(); i-- > 0;)
-      collectiveAtUs[i] = goesBeside(work.inEach[i]) ? atUs[i] : collectiveAtUs[i + 1];
+    collectiveAtUs.assign(ops.size() + 1, kNever);
+    for (size_t i = ops.size(); i-- > 0;)
+      collectiveAtUs[i] = goesBeside(ops[i]) ? atUs[i] : collectiveAtUs[i + 1];
     atUs.push_back(us);
   }
 };
@@ -74,17 +75,25 @@ private:
 /// Sums of what all micro-batches made, with the last one.
 class LastMicroBatch : MicroBatchWalk {
 public:
-  using MicroBatchWalk::MicroBatchWalk;
+  LastMicroBatch(const StepWork &work, KernelTime &times, const MeshRows &rows)
+      : MicroBatchWalk(work, times, rows.last), rows(rows) {
+    made.insert_range(rows.others);
+  }
 
   void find(Place place) {
     SmallVector<Operation *> waiting = candidates();
-    for (size_t i = 0; i < work.inEach.size() && !waiting.empty(); ++i) {
-      visit(work.inEach[i]);
+    double us = 0;
+    for (Operation *sum : waiting)
+      us += partsOf(sum).sum();
+    if (us <= rows.leavesUs)
+      return; // who waits for the last row would only wait longer
+    for (size_t i = 0; i < ops.size() && !waiting.empty(); ++i) {
+      visit(ops[i]);
       llvm::erase_if(waiting, [&](Operation *next) {
         if (!isReady(next) || !fits(next, collectiveAtUs[i + 1] - atUs[i + 1]))
           return false;
         visit(next);
-        place(work.inEach[i], next);
+        place(ops[i], next);
         return true;
       });
     }
@@ -93,7 +102,8 @@ public:
 private:
   /// Collectives of what micro-batches made, or of each other.
   SmallVector<Operation *> candidates() {
-    DenseSet<Operation *> own(work.inEach.begin(), work.inEach.end());
+    DenseSet<Operation *> own(ops.begin(), ops.end());
+    own.insert_range(rows.others);
     SmallVector<Operation *> found;
     for (Operation *op : work.atEnd) {
       bool isOfMade =
@@ -112,12 +122,17 @@ private:
     }
     return found;
   }
+
+  const MeshRows &rows;
 };
 
 /// Gathers of what all micro-batches read, with the first one.
 class FirstMicroBatch : MicroBatchWalk {
 public:
-  using MicroBatchWalk::MicroBatchWalk;
+  /// `atStart`: what runs before.
+  FirstMicroBatch(const StepWork &work, KernelTime &times, const MeshRows &rows,
+                  ArrayRef<Operation *> atStart)
+      : MicroBatchWalk(work, times, rows.first), atStart(atStart), arrivesUs(rows.arrivesUs) {}
 
   void find(Place place) {
     std::vector<Gather> waiting = gathers();
@@ -126,7 +141,7 @@ public:
     double allFirst = endWithAllFirst();
     Pairs places;
     start(waiting);
-    for (auto [i, op] : llvm::enumerate(work.inEach)) {
+    for (auto [i, op] : llvm::enumerate(ops)) {
       llvm::erase_if(waiting, [&, i = i, op = op](const Gather &gather) {
         bool isDue = gather.reader <= i || gather.latestUs <= atUs[i];
         if (!isDue && !fits(gather.op, collectiveAtUs[i] - atUs[i]))
@@ -155,13 +170,13 @@ private:
   /// In the order of their readers; nothing else at the start of the step reads them.
   std::vector<Gather> gathers() {
     DenseMap<Operation *, size_t> readers; // of what an operation makes, the first
-    for (auto [i, op] : llvm::enumerate(work.inEach))
+    for (auto [i, op] : llvm::enumerate(ops))
       for (Value operand : op->getOperands())
         if (Operation *maker = operand.getDefiningOp())
           readers.try_emplace(maker, i);
     DenseSet<Operation *> others; // whose results others at the start read
     std::vector<Gather> found;
-    for (Operation *op : llvm::reverse(work.atStart)) {
+    for (Operation *op : llvm::reverse(atStart)) {
       auto reader = readers.find(op);
       bool mayWait = reader != readers.end() && !others.contains(op);
       if (mayWait && work.free.contains(op) && op->getNumOperands() == 1) {
@@ -195,34 +210,62 @@ private:
         add(user, place, places);
   }
 
-  /// The start of the step, but for what waits.
-  void start(ArrayRef<Gather> waiting) {
+  /// The start of the step, but for what waits. What is through by the time that the first
+  /// micro-batch comes here need not.
+  void start(std::vector<Gather> &waiting) {
     DenseSet<Operation *> left;
     for (const Gather &gather : waiting)
       left.insert(gather.op);
-    for (Operation *op : work.atStart)
+    for (Operation *op : atStart)
       if (!left.contains(op) && !handsOn.contains(op))
         visit(op);
+    llvm::erase_if(waiting, [&](const Gather &gather) {
+      if (!fits(gather.op, arrivesUs - queues.computeUs))
+        return false;
+      visit(gather.op);
+      return true;
+    });
+    queues.computeUs = std::max(queues.computeUs, arrivesUs);
   }
 
   double endWithAllFirst() {
     QueueWalk all(times);
-    for (const std::vector<Operation *> *part : {&work.atStart, &work.inEach})
-      for (Operation *op : *part)
-        all.run(op, partsOf(op));
+    for (Operation *op : atStart)
+      all.run(op, partsOf(op));
+    all.computeUs = std::max(all.computeUs, arrivesUs);
+    for (Operation *op : ops)
+      all.run(op, partsOf(op));
     return all.endUs();
   }
+
+  ArrayRef<Operation *> atStart;
+  double arrivesUs;
 };
 
 } // namespace
 
-OverlappedCollectives::OverlappedCollectives(const StepWork &work, KernelTime &times) {
-  FirstMicroBatch(work, times).find([&](Operation *op, Operation *gather) {
-    before[op].push_back(gather);
-    all.insert(gather);
-  });
-  LastMicroBatch(work, times).find([&](Operation *op, Operation *sum) {
-    behind[op].push_back(sum);
-    all.insert(sum);
-  });
+std::vector<OverlappedCollectives> OverlappedCollectives::find(const StepWork &work,
+                                                               const Schedule &schedule,
+                                                               std::vector<KernelTime> &times) {
+  std::vector<OverlappedCollectives> found(schedule.meshes);
+  if (schedule.microBatches == 1)
+    return found;
+  std::vector<MeshRows> pipeline = meshRows(work, schedule, times);
+  for (auto [mesh, own] : llvm::enumerate(found)) {
+    const MeshRows &rows = pipeline[mesh];
+    own.firstArrivesUs = rows.arrivesUs;
+    auto add = [&own = own](Places &places, Operation *op, Operation *collective) {
+      places[op].push_back(collective);
+      own.all.insert(collective);
+    };
+    auto atStart = llvm::filter_to_vector(
+        work.atStart, [&, mesh = mesh](Operation *op) { return work.places.at(op).test(mesh); });
+    FirstMicroBatch(work, times[mesh], rows, atStart).find([&](Operation *op, Operation *gather) {
+      add(own.before, op, gather);
+    });
+    LastMicroBatch(work, times[mesh], rows).find([&](Operation *op, Operation *sum) {
+      add(own.behind, op, sum);
+    });
+  }
+  return found;
 }

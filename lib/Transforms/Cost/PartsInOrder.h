@@ -36,6 +36,15 @@ public:
       }
     }
   }
+  /// How long `value` takes, which then does not wait any more.
+  double take(Value value) {
+    auto found = waiting.find(value);
+    if (found == waiting.end())
+      return 0;
+    double us = found->second.second;
+    waiting.erase(found);
+    return us;
+  }
   /// The same for all that nobody has read.
   void finish(function_ref<void(Value value, double us)> call) {
     for (auto &[value, source] : waiting)

@@ -16,7 +16,7 @@ int32_t RecordedStep::addTask(int32_t queue, double us, ArrayRef<int32_t> before
 RecordedStep::Makers RecordedStep::makersOf(Operation *op) const {
   Makers all;
   for (Value operand : op->getOperands())
-    for (int32_t maker : makers.lookup(operand))
+    for (int32_t maker : current->makers.lookup(operand))
       if (!llvm::is_contained(all, maker))
         all.push_back(maker);
   return all;
@@ -32,27 +32,32 @@ void RecordedStep::add(Operation *op, const KernelTime::Parts &parts, bool isAlo
   then(isAlone ? QueuedTask::kCompute : QueuedTask::kCommunication, parts.collectiveUs);
   then(QueuedTask::kCompute, parts.afterUs);
   for (Value result : op->getResults())
-    makers[result] = before;
+    current->makers[result] = before;
   for (Value operand : op->getOperands())
     if (operand.getDefiningOp() && isa<RankedTensorType>(operand.getType()))
-      lastReaders[operand] = static_cast<int32_t>(tasks.size()) - 1;
+      current->lastReaders[operand] = static_cast<int32_t>(tasks.size()) - 1;
 }
 
 void RecordedStep::putInOrder(Value operand, Value result, double us) {
-  makers[operand] = makers[result] =
-      Makers{addTask(QueuedTask::kCompute, us, makers.lookup(result), /*mayMove=*/true)};
+  current->makers[operand] = current->makers[result] =
+      Makers{addTask(QueuedTask::kCompute, us, current->makers.lookup(result), /*mayMove=*/true)};
+}
+
+void RecordedStep::send(Value value) {
+  addTask(QueuedTask::kNone, 0, current->makers.lookup(value), /*mayMove=*/false);
 }
 
 void RecordedStep::pass(Operation *op) {
   Makers before = makersOf(op);
   for (Value result : op->getResults())
-    makers[result] = before;
+    current->makers[result] = before;
 }
 
 double RecordedStep::filledUs(int64_t memoryBytes) const {
   std::vector<QueuedTask> all = tasks;
-  for (auto [value, reader] : lastReaders)
-    if (reader >= 0)
-      all[reader].keptBytes += tensorBytes(cast<RankedTensorType>(value.getType()));
+  for (const auto &[microBatch, values] : perMicroBatch)
+    for (auto [value, reader] : values.lastReaders)
+      if (reader >= 0)
+        all[reader].keptBytes += tensorBytes(cast<RankedTensorType>(value.getType()));
   return ::autopar::fillWaits(all, memoryBytes / ::autopar::kWorthOfWaiting).savedUs;
 }

@@ -7,16 +7,22 @@
 
 #include "autopar/VirtualTime/FillWaits.h"
 
+#include <map>
+
 namespace mlir::autopar {
 
 class RecordedStep {
 public:
+  /// Values of one micro-batch are not those of another that is under way at the same time.
+  void turnTo(int32_t microBatch) { current = &perMicroBatch[microBatch]; }
   /// An operation that takes time, on the queue of collectives too or, `isAlone`, not beside
   /// others. Updates stay: those of many parameters are one launch.
   void add(Operation *op, const KernelTime::Parts &parts, bool isAlone, bool isUpdate);
   /// The kernel that puts the parts of a collective's result in order, for who reads it as
   /// `operand`.
   void putInOrder(Value operand, Value result, double us);
+  /// A message of `value`, which kernels before it must not keep waiting.
+  void send(Value value);
   /// One whose results are there with its operands.
   void pass(Operation *op);
   /// What a step is shorter on a device of so much memory when waits are filled.
@@ -27,9 +33,14 @@ private:
   int32_t addTask(int32_t queue, double us, ArrayRef<int32_t> before, bool mayMove);
   Makers makersOf(Operation *op) const;
 
+  struct Values {
+    DenseMap<Value, Makers> makers;
+    DenseMap<Value, int32_t> lastReaders;
+  };
+
   std::vector<::autopar::QueuedTask> tasks;
-  DenseMap<Value, Makers> makers;
-  DenseMap<Value, int32_t> lastReaders;
+  std::map<int32_t, Values> perMicroBatch;
+  Values *current = &perMicroBatch[0];
 };
 
 } // namespace mlir::autopar

@@ -17,10 +17,8 @@ public:
   Merge(const StepWork &work, KernelTime &times, std::array<ArrayRef<Operation *>, 2> ops)
       : queues(times) {
     for (size_t row : {0, 1})
-      for (Operation *op : ops[row]) {
-        bool isFree = work.free.contains(op) || isa<TransferOp>(op);
-        rows[row].ops.push_back({op, isFree ? KernelTime::Parts() : times.of(op)});
-      }
+      for (Operation *op : ops[row])
+        rows[row].ops.push_back({op, work.partsOf(op, times)});
   }
 
   /// One behind the other.

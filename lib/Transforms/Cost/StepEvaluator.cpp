@@ -2,8 +2,6 @@
 // The walks over the kernels of a step; rows of a schedule are in StepRows.cpp.
 #include "StepEvaluator.h"
 
-#include "OverlappedCollectives.h"
-
 #include "autopar/Transforms/EvaluateStep.h"
 #include "autopar/Transforms/TransferRoute.h"
 
@@ -18,7 +16,7 @@ StepEvaluator::StepEvaluator(StepOrder order, const ::autopar::Schedule &schedul
                              std::vector<::autopar::Mesh> ownMeshes,
                              const ::autopar::Cluster &cluster, Target target, int64_t memoryLimit,
                              function_ref<KernelTime::Known &(size_t)> knownOf)
-    : schedule(schedule), meshes(std::move(ownMeshes)), function(order.function),
+    : schedule(schedule), target(target), meshes(std::move(ownMeshes)), function(order.function),
       work(std::move(order), schedule), joined(function, work), meshLinks(meshes, cluster) {
   llvm::append_range(meshOps, function->getParentOfType<ModuleOp>().getOps<MeshOp>());
   for (auto [number, mesh] : llvm::enumerate(meshes)) {
@@ -29,7 +27,7 @@ StepEvaluator::StepEvaluator(StepOrder order, const ::autopar::Schedule &schedul
   }
   if (target == Target::Cuda)
     joinLaunches();
-  // Rows are timed one by one: nobody knows there what goes from one to the next.
+  // Rows are timed one by one, and recorded apart.
   if (target == Target::Cuda && schedule.stages == 1)
     recorded.emplace();
   memoryBytes = memoryLimit > 0 ? memoryLimit : cluster.usableBytes(meshes.front().devices);
@@ -38,14 +36,8 @@ StepEvaluator::StepEvaluator(StepOrder order, const ::autopar::Schedule &schedul
 ::autopar::Result<double> StepEvaluator::stepUs() {
   std::vector<Queues> queues(meshes.size());
   planHosts();
-  OverlappedCollectives overlapped;
-  if (schedule.stages == 1 && work.microBatches.count() > 1)
-    overlapped = OverlappedCollectives(work, times.front());
-  auto walkOthers = [&](ArrayRef<Operation *> ops) {
-    walk(llvm::filter_to_vector(ops, [&](Operation *op) { return !overlapped.contains(op); }),
-         queues);
-  };
-  walkOthers(work.atStart);
+  overlapped = OverlappedCollectives::find(work, schedule, times);
+  walk(work.atStart, queues);
   if (schedule.stages == 1) {
     auto visitAll = [&](ArrayRef<Operation *> ops) {
       for (Operation *op : ops)
@@ -54,20 +46,39 @@ StepEvaluator::StepEvaluator(StepOrder order, const ::autopar::Schedule &schedul
     for (int64_t i = 0, last = work.microBatches.count() - 1; i <= last; ++i) {
       for (Operation *op : work.inEach) {
         if (i == 0)
-          visitAll(overlapped.beforeFirst(op));
+          visitAll(overlapped.front().beforeFirst(op));
         visit(op, 0, queues.front(), i == 0);
         if (i == last)
-          visitAll(overlapped.behindLast(op));
+          visitAll(overlapped.front().behindLast(op));
       }
       finishParts(queues.front());
     }
   } else {
     AUTOPAR_RETURN_IF_ERROR(runRows(queues));
   }
-  walkOthers(work.atEnd);
+  walk(updatesLast(work.atEnd), queues);
   for (auto [value, isStored] : work.copiedStates())
     copyState(value, isStored, queues);
   return endOf(queues) - (recorded ? recorded->filledUs(memoryBytes) : 0);
+}
+
+/// Meshes hear what guards their state behind all that they compute, and only then change it
+/// (autopar-mark-instructions).
+std::vector<Operation *> StepEvaluator::updatesLast(ArrayRef<Operation *> ops) const {
+  if (schedule.stages == 1 || work.guards.empty())
+    return ops.vec();
+  std::vector<Operation *> others;
+  llvm::SetVector<Operation *> last;
+  for (Operation *op : ops) {
+    bool readsUpdated = llvm::any_of(
+        op->getOperands(), [&](Value operand) { return last.contains(operand.getDefiningOp()); });
+    if (readsUpdated || work.inPlace.contains(op))
+      last.insert(op);
+    else
+      others.push_back(op);
+  }
+  llvm::append_range(others, last);
+  return others;
 }
 
 void StepEvaluator::joinLaunches() {
@@ -235,9 +246,11 @@ void StepEvaluator::walk(ArrayRef<Operation *> ops, std::vector<Queues> &queues)
         const MeshMessage &message = messageOf(from, to, transfer);
         early.push_back({transfer, from, us});
         arriving[transfer.getResult()] = {transfer};
-        // Both sides have come here, and the messages before it are through.
+        // Both sides have come here, and the messages before it are through. What is received
+        // behind the rows is asked for when they are over, whatever waits there.
         double &link = linkUs[{from, to}];
-        double begin = std::max({us, link, queues[to].computeUs});
+        double here = rowsAreOver ? queues[to].rowsUs : queues[to].computeUs;
+        double begin = std::max({us, link, here});
         us = begin + message.us();
         link = begin + message.bytesUs();
         if (isAlone[to] && !message.spansNodes)
@@ -251,6 +264,8 @@ void StepEvaluator::walk(ArrayRef<Operation *> ops, std::vector<Queues> &queues)
     }
     passOn(op);
     for (unsigned mesh : work.places[op].set_bits()) {
+      if (overlapped[mesh].contains(op))
+        continue;
       visit(op, mesh, queues[mesh], false);
       finishParts(queues[mesh]); // others read them on every mesh
     }

@@ -9,6 +9,7 @@
 #include "JoinedLaunches.h"
 #include "KernelTime.h"
 #include "MeshLinks.h"
+#include "OverlappedCollectives.h"
 #include "PartsInOrder.h"
 #include "RecordedStep.h"
 #include "RowProgram.h"
@@ -41,6 +42,7 @@ private:
   struct Queues {
     double computeUs = 0, collectiveUs = 0, toHostUs = 0, fromHostUs = 0;
     double busyUs = 0; ///< of `computeUs`, in which something runs
+    double rowsUs = 0; ///< until when its rows run
     double endUs() const { return std::max({computeUs, collectiveUs, toHostUs, fromHostUs}); }
   };
   /// A row by itself, or two together: how long that takes, and what they read or have made that is
@@ -55,6 +57,19 @@ private:
     };
     double us = 0, waitUs = 0; ///< the second: no kernel runs
     SmallVector<Mark> marks;
+    /// Sums that go on beside it and beyond, how long they do, and how long their results take to
+    /// be put in order.
+    struct Behind {
+      Operation *sum;
+      double us, orderUs;
+    };
+    SmallVector<Behind> behind;
+  };
+  /// Collectives of before the rows that go on when the first one begins: for how long, and when
+  /// what they make is there.
+  struct Begun {
+    double us = 0;
+    DenseMap<Value, double> ready;
   };
   /// Sent once, before the rows.
   struct Early {
@@ -62,7 +77,8 @@ private:
     int32_t from;
     double atUs;
   };
-  using RowKey = std::tuple<int32_t, ::autopar::StagePhase, bool>; ///< stage, is micro-batch 0
+  /// Stage, whether it is of micro-batch 0, and whether sums go on beside it.
+  using RowKey = std::tuple<int32_t, ::autopar::StagePhase, bool, bool>;
 
   void joinLaunches();
   void planHosts();
@@ -78,6 +94,7 @@ private:
   double guardsUs(int32_t mesh);
   double knownUs(Value metric, int32_t mesh);
   void walk(ArrayRef<Operation *> ops, std::vector<Queues> &queues);
+  std::vector<Operation *> updatesLast(ArrayRef<Operation *> ops) const;
   void passOn(Operation *op);
   void copyState(Value value, bool isStored, std::vector<Queues> &queues);
   double endOf(const std::vector<Queues> &queues);
@@ -86,21 +103,29 @@ private:
   const RowTime &timeOf(ArrayRef<::autopar::ScheduleRow> together);
   std::vector<RowsTogether::Place> orderOf(ArrayRef<::autopar::ScheduleRow> together, int32_t mesh);
   RowTime newTimeOf(ArrayRef<::autopar::ScheduleRow> together);
+  double savedShare(int32_t mesh);
   ::autopar::Status runRows(std::vector<Queues> &queues);
-  void addRows(RowProgram &rows, int32_t mesh, ArrayRef<::autopar::ScheduleRow> together);
+  void goOnInRows(const std::vector<Queues> &queues);
+  void goOnBehindRows(int32_t mesh, Queues &queues);
+  bool endsWithSums(const ::autopar::ScheduleRow &row) const;
+  void addRows(RowProgram &rows, int32_t mesh, ArrayRef<::autopar::ScheduleRow> together,
+               double share);
 
   const ::autopar::Schedule &schedule;
+  Target target;
   std::vector<::autopar::Mesh> meshes;
   func::FuncOp function;
   StepWork work;
   JoinedLaunches joined;
   MeshLinks meshLinks;
   DenseMap<Operation *, MeshMessage> messages;
-  SmallVector<MeshOp> meshOps;    ///< of the module
-  std::vector<KernelTime> times;  ///< per mesh
-  std::vector<HostTraffic> hosts; ///< per mesh
-  std::vector<char> isAlone;      ///< per mesh: its devices move bytes of a node while idle only
+  SmallVector<MeshOp> meshOps;                   ///< of the module
+  std::vector<KernelTime> times;                 ///< per mesh
+  std::vector<HostTraffic> hosts;                ///< per mesh
+  std::vector<OverlappedCollectives> overlapped; ///< per mesh
+  std::vector<char> isAlone; ///< per mesh: its devices move bytes of a node while idle only
   std::vector<Early> early;
+  std::vector<Begun> begun;                              ///< per mesh
   DenseMap<Value, SmallVector<Operation *, 1>> arriving; ///< the transfers that bring a value
   std::map<SmallVector<RowKey, 2>, RowTime> rowTimes;
   std::map<std::pair<int32_t, int32_t>, double>

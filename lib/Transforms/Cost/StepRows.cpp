@@ -11,10 +11,15 @@ double StepEvaluator::rowWaitsUs() const {
   return waitsUs.empty() ? 0 : *std::max_element(waitsUs.begin(), waitsUs.end());
 }
 
+bool StepEvaluator::endsWithSums(const ScheduleRow &row) const {
+  int32_t mesh = schedule.meshOf(row.stage);
+  return overlapped[mesh].isAnyBehindLast() && row == schedule.rows[mesh].back();
+}
+
 const StepEvaluator::RowTime &StepEvaluator::timeOf(ArrayRef<ScheduleRow> together) {
   SmallVector<RowKey, 2> key;
   for (const ScheduleRow &row : together)
-    key.push_back({row.stage, row.phase, row.microBatch == 0});
+    key.push_back({row.stage, row.phase, row.microBatch == 0, endsWithSums(row)});
   auto [known, isNew] = rowTimes.try_emplace(std::move(key));
   if (isNew)
     known->second = newTimeOf(together);
@@ -45,6 +50,8 @@ StepEvaluator::RowTime StepEvaluator::newTimeOf(ArrayRef<ScheduleRow> together) 
   Values values[2];
   size_t current = 0;
   auto turnTo = [&](size_t row) {
+    if (recorded)
+      recorded->turnTo(together[row].microBatch);
     if (row == current)
       return;
     std::swap(ready, values[current].ready);
@@ -56,8 +63,23 @@ StepEvaluator::RowTime StepEvaluator::newTimeOf(ArrayRef<ScheduleRow> together) 
   ready.clear();
   Queues queues;
   int32_t mesh = schedule.meshOf(together.front().stage);
+  if (together.front() == schedule.rows[mesh].front()) {
+    queues.collectiveUs = begun[mesh].us;
+    ready = begun[mesh].ready;
+  }
+  bool isLast = endsWithSums(together.back());
+  double ownUs = 0; // until when a row itself goes on
+  auto sent = [&](size_t row) -> ArrayRef<TransferOp> {
+    return work.sent[{together[row].stage, together[row].phase}];
+  };
+  auto isForOthers = [&](TransferOp transfer) {
+    return schedule.meshOf(static_cast<int32_t>(transfer.getStage())) != mesh;
+  };
   for (auto [op, row] : orderOf(together, mesh)) {
     turnTo(row);
+    if (together[row].microBatch == 0)
+      for (Operation *gather : overlapped[mesh].beforeFirst(op))
+        visit(gather, mesh, queues, /*isFirst=*/false);
     passOn(op);
     if (!work.free.contains(op))
       for (Value operand : op->getOperands())
@@ -66,17 +88,32 @@ StepEvaluator::RowTime StepEvaluator::newTimeOf(ArrayRef<ScheduleRow> together) 
             time.marks.push_back(
                 {std::max(queues.computeUs, readyUs(op)), transfer, row, /*isSent=*/false});
     visit(op, mesh, queues, together[row].microBatch == 0);
+    for (Value result : op->getResults())
+      ownUs = std::max(ownUs, ready.lookup(result));
+    if (recorded)
+      for (TransferOp transfer : sent(row))
+        if (isForOthers(transfer) && transfer.getInput().getDefiningOp() == op)
+          recorded->send(transfer.getInput());
+    if (isLast)
+      for (Operation *sum : overlapped[mesh].behindLast(op)) {
+        visit(sum, mesh, queues, /*isFirst=*/false);
+        Value result = sum->getResult(0);
+        time.behind.push_back({sum, ready.lookup(result), late.take(result)});
+      }
   }
   for (auto [row, one] : llvm::enumerate(together)) {
     turnTo(row);
     finishParts(queues);
   }
-  time.us = queues.endUs();
+  time.us = isLast ? std::max({ownUs, queues.computeUs, queues.toHostUs, queues.fromHostUs})
+                   : queues.endUs();
+  for (RowTime::Behind &sum : time.behind)
+    sum.us -= time.us;
   time.waitUs = time.us - queues.busyUs;
   for (auto [row, one] : llvm::enumerate(together)) {
     turnTo(row);
-    for (TransferOp transfer : work.sent[{one.stage, one.phase}])
-      if (schedule.meshOf(static_cast<int32_t>(transfer.getStage())) != mesh)
+    for (TransferOp transfer : sent(row))
+      if (isForOthers(transfer))
         time.marks.push_back({std::min(time.us, ready.lookup(transfer.getInput())), transfer, row,
                               /*isSent=*/true});
   }
@@ -88,11 +125,33 @@ StepEvaluator::RowTime StepEvaluator::newTimeOf(ArrayRef<ScheduleRow> together) 
   return time;
 }
 
+/// Up to which row of a mesh those are recorded that stand for all.
+static constexpr size_t kMostRecorded = 16;
+
+/// Which part of its rows a mesh saves where kernels fill the waits of others, of any row.
+double StepEvaluator::savedShare(int32_t mesh) {
+  if (target != Target::Cuda)
+    return 0;
+  HostTraffic host = hosts[mesh];
+  recorded.emplace();
+  double us = 0;
+  ArrayRef<ScheduleRow> rows = schedule.rows[mesh];
+  for (size_t row = 0, count = 1; row < std::min(rows.size(), kMostRecorded); row += count) {
+    count = rows[row].withNext ? 2 : 1;
+    us += newTimeOf(rows.slice(row, count)).us;
+  }
+  double savedUs = recorded->filledUs(memoryBytes);
+  recorded.reset();
+  hosts[mesh] = std::move(host);
+  return us > 0 ? std::min(savedUs / us, 1.0) : 0;
+}
+
 ::autopar::Status StepEvaluator::runRows(std::vector<Queues> &queues) {
   for (auto &[part, transfers] : work.sent)
     for (TransferOp transfer : transfers)
       if (schedule.meshOf(part.first) != schedule.meshOf(static_cast<int32_t>(transfer.getStage())))
         arriving[transfer.getResult()] = {transfer};
+  goOnInRows(queues);
   RowProgram rows(isAlone, meshLinks.ports());
   waitsUs.assign(meshes.size(), 0);
   for (const Early &one : early) {
@@ -102,11 +161,12 @@ StepEvaluator::RowTime StepEvaluator::newTimeOf(ArrayRef<ScheduleRow> together) 
     rows.messages.push_back({{one.transfer, RowProgram::kOnce}, one.from, after});
   }
   for (int32_t mesh = 0; mesh < schedule.meshes; ++mesh) {
-    rows.addTask(mesh, queues[mesh].endUs(), "what runs before");
+    rows.addTask(mesh, queues[mesh].computeUs, "what runs before");
     ArrayRef<ScheduleRow> left = schedule.rows[mesh];
+    double share = 1 - savedShare(mesh);
     while (!left.empty()) {
       size_t count = left.front().withNext ? 2 : 1;
-      addRows(rows, mesh, left.take_front(count));
+      addRows(rows, mesh, left.take_front(count), share);
       left = left.drop_front(count);
     }
   }
@@ -126,6 +186,8 @@ StepEvaluator::RowTime StepEvaluator::newTimeOf(ArrayRef<ScheduleRow> together) 
   for (int32_t mesh = 0; mesh < schedule.meshes; ++mesh) {
     double end = run->tasks[run->timelines[mesh].back()].endUs;
     queues[mesh] = {end, end};
+    queues[mesh].rowsUs = end;
+    goOnBehindRows(mesh, queues[mesh]);
   }
   linkUs.clear();
   early.clear();
@@ -133,9 +195,38 @@ StepEvaluator::RowTime StepEvaluator::newTimeOf(ArrayRef<ScheduleRow> together) 
   return ::autopar::Status::ok();
 }
 
+/// What the first row of a mesh waits for where it reads it.
+void StepEvaluator::goOnInRows(const std::vector<Queues> &queues) {
+  begun.assign(meshes.size(), Begun());
+  for (auto [mesh, own] : llvm::enumerate(begun)) {
+    double beginUs = std::max(queues[mesh].computeUs, overlapped[mesh].arrivesUs());
+    own.us = std::max(0.0, queues[mesh].collectiveUs - beginUs);
+    for (auto [value, us] : ready) {
+      Operation *op = value.getDefiningOp();
+      bool isMadeHere = op && work.places.lookup(op).test(mesh) && !arriving.contains(value);
+      if (isMadeHere && us > beginUs)
+        own.ready[value] = us - beginUs;
+    }
+  }
+}
+
+/// Sums that have begun beside the last row.
+void StepEvaluator::goOnBehindRows(int32_t mesh, Queues &queues) {
+  ScheduleRow last = schedule.rows[mesh].back();
+  if (!endsWithSums(last))
+    return;
+  for (auto [sum, us, orderUs] : timeOf(last).behind) {
+    ready[sum->getResult(0)] = queues.computeUs + us;
+    queues.collectiveUs = std::max(queues.collectiveUs, queues.computeUs + us);
+    if (orderUs > 0)
+      late.wait(sum->getResult(0), orderUs);
+  }
+}
+
 /// A row, or two together, is cut into tasks where it reads what arrives or has made what is
-/// sent.
-void StepEvaluator::addRows(RowProgram &rows, int32_t mesh, ArrayRef<ScheduleRow> together) {
+/// sent. `share`: of its time that it takes.
+void StepEvaluator::addRows(RowProgram &rows, int32_t mesh, ArrayRef<ScheduleRow> together,
+                            double share) {
   const RowTime &time = timeOf(together);
   waitsUs[mesh] += time.waitUs;
   std::string name;
@@ -149,7 +240,7 @@ void StepEvaluator::addRows(RowProgram &rows, int32_t mesh, ArrayRef<ScheduleRow
   auto reach = [&](double next) {
     if (std::exchange(isOver, false))
       task = rows.addTask(mesh, 0, name);
-    rows.program.tasks[task].durationUs += next - us;
+    rows.program.tasks[task].durationUs += share * (next - us);
     us = next;
   };
   for (const RowTime::Mark &mark : time.marks) {

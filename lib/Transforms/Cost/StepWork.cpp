@@ -72,6 +72,8 @@ void StepWork::findUpdates() {
        llvm::enumerate(block.getTerminator()->getOperands(), donorsOfResults(function))) {
     if (state)
       updates.insert(value.getDefiningOp());
+    if (state && value.getDefiningOp() && isWrittenInPlace(value, state))
+      inPlace.insert(value.getDefiningOp());
     if (function.getResultAttr(number, "autopar.guard"))
       guards.push_back(value);
     if (function.getResultAttr(number, "autopar.metric"))

@@ -3,6 +3,7 @@
 // something, on which meshes each runs, and whether once or in every micro-batch.
 #pragma once
 
+#include "KernelTime.h"
 #include "Stages/StagePhases.h"
 
 #include "autopar/Dialect/AutoPar/IR/AutoPar.h"
@@ -20,6 +21,12 @@ public:
   /// The schedule, which is that of `order`, outlives it.
   StepWork(StepOrder order, const ::autopar::Schedule &schedule);
 
+  /// What an operation takes by `times`; nothing if it is free.
+  KernelTime::Parts partsOf(Operation *op, KernelTime &times) const {
+    return free.contains(op) || isa<TransferOp>(op) ? KernelTime::Parts() : times.of(op);
+  }
+  /// Stages::kNone: it is on none.
+  int64_t stageOf(Operation *op) const { return stages.of(op); }
   /// The mesh of an operation's stage; the first one where it is on none.
   int32_t meshOf(Operation *op) const;
   /// The mesh that sends what goes to another stage; -1 where nobody does.
@@ -35,6 +42,7 @@ public:
 
   DenseSet<Operation *> free;    ///< read where it lies, or made when parameters are read
   DenseSet<Operation *> updates; ///< of state: they wait for `guards`
+  DenseSet<Operation *> inPlace; ///< those of them that write it where it lies
   SmallVector<Value> guards;     ///< metrics that may forbid updates
   SmallVector<Value> metrics;    ///< what every mesh gets to know
   DenseMap<Operation *, llvm::SmallBitVector> places; ///< the meshes on which an operation runs
