@@ -52,8 +52,6 @@ public:
     return it == stages.end() ? kNone : it->second;
   }
   int64_t of(Value value) const;
-  /// Whether both are on one stage, or on none and made for the same ones.
-  bool areTogether(Operation *one, Operation *other) const;
   /// The stage from which a transfer's value is sent; kNone where it is made, or read from the
   /// model's weights, wherever it is needed.
   int64_t senderOf(TransferOp transfer) const;
@@ -61,12 +59,23 @@ public:
   LogicalResult verify() const;
 
 private:
-  void findReaders();
-
   mutable func::FuncOp function; ///< a handle; only read
   int64_t stageCount = 1;
   DenseMap<Operation *, int64_t> stages; ///< all but kNone
-  /// Of those on none, where there are several: the stages that they are made for.
+};
+
+/// What is made at one place, for operations that stand in the function when this is made.
+class StagePlaces {
+public:
+  explicit StagePlaces(func::FuncOp function);
+
+  int64_t of(Operation *op) const { return stages.of(op); }
+  /// Whether both are on one stage, or on none and made for the same ones.
+  bool areTogether(Operation *one, Operation *other) const;
+
+private:
+  Stages stages;
+  /// Of those on none, where there are several stages: which read them.
   DenseMap<Operation *, llvm::SmallBitVector> readers;
 };
 

@@ -13,6 +13,9 @@ namespace mlir::autopar {
 
 class RecordedStep {
 public:
+  RecordedStep() = default;
+  RecordedStep(const RecordedStep &) = delete; // `current` points into it
+
   /// Values of one micro-batch are not those of another that is under way at the same time.
   void turnTo(int32_t microBatch) { current = &perMicroBatch[microBatch]; }
   /// An operation that takes time, on the queue of collectives too or, `isAlone`, not beside

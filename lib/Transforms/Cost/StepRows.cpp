@@ -125,7 +125,8 @@ StepEvaluator::RowTime StepEvaluator::newTimeOf(ArrayRef<ScheduleRow> together) 
   return time;
 }
 
-/// Up to which row of a mesh those are recorded that stand for all.
+/// How many rows of a mesh are recorded that stand for all: those half way, where all kinds take
+/// turns.
 static constexpr size_t kMostRecorded = 16;
 
 /// Which part of its rows a mesh saves where kernels fill the waits of others, of any row.
@@ -136,7 +137,10 @@ double StepEvaluator::savedShare(int32_t mesh) {
   recorded.emplace();
   double us = 0;
   ArrayRef<ScheduleRow> rows = schedule.rows[mesh];
-  for (size_t row = 0, count = 1; row < std::min(rows.size(), kMostRecorded); row += count) {
+  size_t most = std::min(rows.size(), kMostRecorded), first = (rows.size() - most) / 2;
+  if (first > 0 && rows[first - 1].withNext)
+    --first;
+  for (size_t row = first, count = 1; row < first + most; row += count) {
     count = rows[row].withNext ? 2 : 1;
     us += newTimeOf(rows.slice(row, count)).us;
   }

@@ -76,7 +76,7 @@ struct SplitReductionsPass : mlir::autopar::impl::SplitReductionsPassBase<SplitR
 private:
   void leaveToProducts(Block &block) {
     MicroBatches phases(block);
-    Stages stages(getOperation());
+    StagePlaces stages(getOperation());
     // What runs at other times or places is no one call.
     auto isTogether = [&](Operation *one, Operation *other) {
       return phases.phaseOf(one) == phases.phaseOf(other) && stages.areTogether(one, other);

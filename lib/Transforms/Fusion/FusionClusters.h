@@ -129,7 +129,7 @@ private:
   DenseMap<Operation *, Place> places;
   ClusterOrder order;
   MicroBatches phases;
-  Stages stages;
+  StagePlaces stages;
   MLIRContext *context;
 };
 

@@ -57,33 +57,6 @@ Stages::Stages(func::FuncOp function) : function(function) {
     stages[&op] = stage;
     stageCount = std::max(stageCount, stage + 1);
   }
-  if (stageCount > 1)
-    findReaders();
-}
-
-void Stages::findReaders() {
-  for (Operation &op : llvm::reverse(function.getBody().front().without_terminator())) {
-    if (of(&op) != kNone)
-      continue;
-    llvm::SmallBitVector &own = readers[&op];
-    own.resize(stageCount);
-    for (Operation *user : op.getUsers()) {
-      int64_t stage = of(user);
-      if (stage == kNone && user->hasTrait<OpTrait::IsTerminator>())
-        stage = 0; // whose mesh returns it
-      if (stage == kNone)
-        own |= readers.lookup(user);
-      else
-        own.set(stage);
-    }
-  }
-}
-
-bool Stages::areTogether(Operation *one, Operation *other) const {
-  int64_t stage = of(one);
-  if (stage != kNone || of(other) != kNone || stageCount == 1)
-    return stage == of(other);
-  return readers.lookup(one) == readers.lookup(other);
 }
 
 int64_t Stages::of(Value value) const {
@@ -116,4 +89,31 @@ LogicalResult Stages::verify() const {
                                 << "; expected an autopar.transfer between them";
   }
   return success();
+}
+
+StagePlaces::StagePlaces(func::FuncOp function) : stages(function) {
+  if (stages.count() == 1)
+    return;
+  for (Operation &op : llvm::reverse(function.getBody().front().without_terminator())) {
+    if (of(&op) != Stages::kNone)
+      continue;
+    llvm::SmallBitVector own(stages.count());
+    for (Operation *user : op.getUsers()) {
+      int64_t stage = of(user);
+      if (stage == Stages::kNone && user->hasTrait<OpTrait::IsTerminator>())
+        stage = 0; // whose mesh returns it
+      if (stage == Stages::kNone)
+        own |= readers.lookup(user);
+      else
+        own.set(stage);
+    }
+    readers[&op] = std::move(own);
+  }
+}
+
+bool StagePlaces::areTogether(Operation *one, Operation *other) const {
+  int64_t stage = of(one);
+  if (stage != Stages::kNone || of(other) != Stages::kNone || stages.count() == 1)
+    return stage == of(other);
+  return readers.lookup(one) == readers.lookup(other);
 }
