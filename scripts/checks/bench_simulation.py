@@ -71,6 +71,8 @@ PLANS = [
     Planned("llama3-8b", "presets:a100x8", {"batch": 16, "seq": 4096}, {"layers": 4}, trained(4), ["--precision", "bf16"]),
     Planned("llama3-8b", "presets:a100x8", {"batch": 64, "seq": 4096}, {"layers": 4}, trained(8, optimizer=autopar.Muon()),
             ["--precision", "bf16", "--stages", "2"]),
+    Planned("llama3-8b", "presets:h100x8x8", {"batch": 64, "seq": 4096}, {"layers": 8}, trained(4),
+            ["--precision", "bf16", "--stages", "2", "--pipeline-schedule", "zero-bubble"]),
     Planned("llama3-8b", "presets:h100x8x2", {"batch": 32, "seq": 4096}, {"layers": 8}, trained(), ["--precision", "bf16"]),
     Planned("llama3-8b", "presets:h100x8x8", {"batch": 1, "seq": 131072}, {"layers": 4}, trained(), ["--precision", "bf16"]),
     Planned("llama3-8b", "presets:h100x8", {"batch": 64, "seq": 4096}, {"layers": 16}, trained(16), TOGETHER),
