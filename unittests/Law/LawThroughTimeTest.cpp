@@ -101,9 +101,9 @@ TEST_F(Law, MicroBatchesComputeWhatTheWholeBatchComputes) {
   EXPECT_GE(run, 20);
 }
 
-// Training steps in micro-batches under random plans, on devices that wait for messages about as
-// long as they compute: what is gathered or added up for all micro-batches goes on while one
-// computes.
+// Training steps in micro-batches under random plans, some in stages, on devices that wait for
+// messages about as long as they compute: what is gathered or added up for all micro-batches goes
+// on while one computes.
 TEST_F(Law, ShardedMicroBatchesTrainLikeOneDevice) {
   std::vector<std::string> ops = makerNames();
   int run = 0, summed = 0, staged = 0, failures = 0;

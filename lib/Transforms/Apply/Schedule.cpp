@@ -55,7 +55,7 @@ private:
     if (failed(source.phases.verifyDirection(source.stages, source.microBatches)) ||
         failed(source.findRoutes(*schedule)))
       return failure();
-    std::unique_ptr<TimedStep> step; // null: nobody needs to know
+    std::unique_ptr<TimedStep> step; // null: nobody knows, or needs to
     std::vector<OverlappedCollectives> overlapped(schedule->meshes);
     if (schedule->microBatches > 1) {
       FailureOr<std::unique_ptr<TimedStep>> timed =
@@ -63,9 +63,9 @@ private:
       if (failed(timed))
         return failure();
       step = std::move(*timed);
+      if (step)
+        overlapped = OverlappedCollectives::find(step->work, *schedule, step->times);
     }
-    if (step)
-      overlapped = OverlappedCollectives::find(step->work, *schedule, step->times);
     std::vector<std::unique_ptr<MeshWriter>> writers;
     for (int32_t mesh = 0; mesh < schedule->meshes; ++mesh)
       writers.push_back(

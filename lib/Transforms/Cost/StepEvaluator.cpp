@@ -249,7 +249,7 @@ void StepEvaluator::walk(ArrayRef<Operation *> ops, std::vector<Queues> &queues)
         // Both sides have come here, and the messages before it are through. What is received
         // behind the rows is asked for when they are over, whatever waits there.
         double &link = linkUs[{from, to}];
-        double here = rowsAreOver ? queues[to].rowsUs : queues[to].computeUs;
+        double here = rowsAreOver ? queues[to].rowsEndUs : queues[to].computeUs;
         double begin = std::max({us, link, here});
         us = begin + message.us();
         link = begin + message.bytesUs();

@@ -41,8 +41,8 @@ private:
   /// mesh, as far as a walk has come.
   struct Queues {
     double computeUs = 0, collectiveUs = 0, toHostUs = 0, fromHostUs = 0;
-    double busyUs = 0; ///< of `computeUs`, in which something runs
-    double rowsUs = 0; ///< until when its rows run
+    double busyUs = 0;    ///< of `computeUs`, in which something runs
+    double rowsEndUs = 0; ///< until when its rows run
     double endUs() const { return std::max({computeUs, collectiveUs, toHostUs, fromHostUs}); }
   };
   /// A row by itself, or two together: how long that takes, and what they read or have made that is
@@ -77,7 +77,7 @@ private:
     int32_t from;
     double atUs;
   };
-  /// Stage, whether it is of micro-batch 0, and whether sums go on beside it.
+  /// Stage, phase, whether it is of micro-batch 0, and whether sums go on beside it.
   using RowKey = std::tuple<int32_t, ::autopar::StagePhase, bool, bool>;
 
   void joinLaunches();

@@ -190,7 +190,7 @@ double StepEvaluator::savedShare(int32_t mesh) {
   for (int32_t mesh = 0; mesh < schedule.meshes; ++mesh) {
     double end = run->tasks[run->timelines[mesh].back()].endUs;
     queues[mesh] = {end, end};
-    queues[mesh].rowsUs = end;
+    queues[mesh].rowsEndUs = end;
     goOnBehindRows(mesh, queues[mesh]);
   }
   linkUs.clear();
